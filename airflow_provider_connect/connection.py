@@ -85,7 +85,7 @@ def load_connections(plain: bytes) -> dict[str, Connection]:
 
 
 def write_connections(path: Path, connections: dict[str, Connection]) -> None:
-    """Write connections for the driver to a new file that only this user can read.
+    """Write connections to a new file that only this user can read.
 
     :raises FileExistsError: the file exists.
     """

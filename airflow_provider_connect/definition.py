@@ -165,10 +165,7 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 
 
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the sorted target names of columns that a mask creates.
-
-    :param shapes: of :meth:`.Chain.serialize`.
-    """
+    """Return the sorted target names of columns that a mask creates."""
     masked: set[str] = set()
     for shape in shapes:
         for name, options in shape.items():

@@ -194,10 +194,7 @@ def _read_at(increment: LedgerRow | None, stored: Offset | None) -> dt.datetime 
 def _choose_origin(
     stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
 ) -> tuple[dt.date | None, bool]:
-    """Return the origin to write, and True if it was set explicitly.
-
-    :param overruled: explicit origin that this task replaces.
-    """
+    """Return the origin to write, and True if it was set explicitly."""
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
         return stored.origin, True
     if origin is not None:

@@ -141,7 +141,7 @@ def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0)
 def ledger_row(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
     """Return the ledger row of a publish.
 
-    :param fields: values that replace the manifest's: ``rows``, ``counts``, ``reference``, ``link``.
+    :param fields: values that replace the manifest's: ``rows``, ``counts``, ….
     """
     polled = publish.manifest.polled
     values: dict[str, Any] = {

@@ -50,7 +50,6 @@ def sink_class(name: str) -> type[Sink]:
 def require_capability(poller: Poller, kind: type[C], because: str) -> C:
     """Return the poller, typed as a capability.
 
-    :param because: reason for the message.
     :raises ConfigError: the poller lacks the capability.
     """
     if not isinstance(poller, kind):

@@ -102,10 +102,7 @@ class _Reading(NamedTuple):
     ends: list[int]
 
     def decoded(self, pattern: re.Pattern[str], decode: Callable[[str], list[tuple[str, int]]]) -> _Reading:
-        """Return the text with every match decoded.
-
-        :param decode: turns an escape into characters, each with its length.
-        """
+        """Return the text with every match decoded."""
         if pattern.search(self.text) is None:
             return self
         text: list[str] = []

@@ -25,7 +25,7 @@ class StagesByExecutors(ABC):
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
-        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled for every :meth:`put`."""
+        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
         """Split a day's files into shares, one for each :meth:`put`. Runs on the driver. Default: one file a share."""

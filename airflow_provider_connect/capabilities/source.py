@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class HasQuota(ABC):
-    """Source whose vendor limits requests. The task reserves requests before Spark starts, or waits deferred."""
+    """Source whose vendor limits requests."""
 
     if TYPE_CHECKING:
         parallel_days: int
@@ -35,7 +35,7 @@ class HasQuota(ABC):
 
 
 class Counts:
-    """Source whose vendor counts a day's rows. Its poller is a :class:`.CountsRows`."""
+    """Source whose vendor counts a day's rows."""
 
     def count_problems(self) -> list[str]:
         """Return why these options do not allow to compare the vendor's count with the rows."""

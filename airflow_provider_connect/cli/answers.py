@@ -70,7 +70,7 @@ def present_definition(pipeline: RenderedTask, connections: Connections) -> Stre
 def published_definition(pipeline: RenderedTask, publisher: Publisher) -> StreamDefinition | None:
     """Return the definition of the newest publish, if any.
 
-    :raises ConfigError: the definition or its note is missing.
+    :raises ConfigError: it is missing.
     """
     if not isinstance(publisher, KeepsNotes):
         raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions, so options cannot be compared")

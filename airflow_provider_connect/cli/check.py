@@ -60,7 +60,7 @@ Depth = Literal["offline", "login", "poll"]
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each check. The worst result decides the exit code."""
+    """Print a line for each check."""
     depth = _depth(args)
     if args.all:
         lines = _check_all(args, depth)
@@ -144,7 +144,7 @@ class CheckReport:
             self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
     def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
-        """Return the result of a step. If the step raises, add its problems as lines and return None."""
+        """Return the result of a step. Turns its error into lines and returns None."""
         try:
             return step()
         except RetriableError as error:

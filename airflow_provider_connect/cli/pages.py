@@ -25,7 +25,7 @@ def title_of(name: str) -> str:
 def read_page(name: str) -> str:
     """Return a page as Markdown.
 
-    :raises ConfigError: there is no such page.
+    :raises ConfigError: there is none.
     """
     path = _folder() / f"{name}.md"
     if name not in page_names():

@@ -67,10 +67,7 @@ def show_rejects(args: Namespace) -> int:
 
 @dataclass
 class RejectCounts:
-    """A day's rejects, counted by origin and reason.
-
-    :param remaining: number of rejects that the sink still has.
-    """
+    """A day's rejects, counted by origin and reason."""
 
     day_rejects: DayRejects
     remaining: int = 0
@@ -92,7 +89,7 @@ class RejectCounts:
 
     @property
     def rejected(self) -> int:
-        """Number of rejects by the ledger. If the ledger has no number, the sink's."""
+        """Number of rejects by the ledger, else by the sink."""
         return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property

@@ -19,10 +19,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayInSink:
-    """A day's ledger row and rejects.
-
-    :param reasons: number of the sink's remaining rejects by reason.
-    """
+    """A day's ledger row and rejects."""
 
     row: LedgerRow
     rejected: int

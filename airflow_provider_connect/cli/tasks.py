@@ -1,7 +1,4 @@
-"""Tasks and sources for a command.
-
-Templates are rendered for a day, outside of any run.
-"""
+"""Tasks and sources for a command."""
 
 from __future__ import annotations
 
@@ -55,7 +52,7 @@ class DeclaredTask:
     def require_operator(self) -> ConnectOperator:
         """Return the task's operator.
 
-        :raises ConfigError: the task is mapped, so only a run knows its arguments.
+        :raises ConfigError: the task is mapped.
         """
         if self.operator is None:
             raise ConfigError(
@@ -151,7 +148,7 @@ class RenderedTask:
 
     @contextmanager
     def open_publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
-        """Open the sink for reading its ledger, and close it at the end.
+        """Open the sink for reading its ledger.
 
         :param connections: None resolves the sink's own.
         """
@@ -181,7 +178,7 @@ def accept_former_day(args: Namespace) -> None:
 def parse_day(text: str | None, zone_name: str) -> Day:
     """Parse a day. None means yesterday in the zone.
 
-    :raises ConfigError: the text is not one day.
+    :raises ConfigError: not one day.
     """
     if text is None:
         return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)

@@ -126,10 +126,7 @@ class ConnectDecoratedOperator(DecoratedOperator):
     def go_on(
         self, context: Context, event: Any = None, left: dict[str, Any] | None = None, moved: str | None = None
     ) -> dict[str, Any]:
-        """Do the work of :meth:`execute`, also after a wait.
-
-        :param moved: digest of the function's result before the wait.
-        """
+        """Do the work of :meth:`execute`, also after a wait."""
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
         try:

@@ -232,10 +232,7 @@ class ConnectOperator(DeclaredOperator):
         return self.go_on(context)
 
     def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Do the work of :meth:`execute`, also after a wait.
-
-        :param left: fields of :class:`.quota.TaskProgress`, saved before a wait for requests.
-        """
+        """Do the work of :meth:`execute`, also after a wait."""
         # Not imported by DAG files.
         from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
         from airflow_provider_connect.operators.quota import QuotaJob, QuotaRunner, TaskProgress  # noqa: PLC0415

@@ -27,7 +27,7 @@ _COLUMNS = (
 
 
 def read_report(config: JobConfig) -> JobReport | None:
-    """Read the report of an ended job. None if it is missing or belongs to another attempt."""
+    """Read the report of an ended job, None if missing."""
     text = _read_and_delete(config.report)
     if text is None:
         return None

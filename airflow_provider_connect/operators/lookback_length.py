@@ -25,10 +25,7 @@ LATE_ROWS_ONE_IN = 10_000
 
 @dataclass(frozen=True)
 class LookbackLength:
-    """Measured length of the lookback.
-
-    :param reason: the figures that led to ``days``, for the log.
-    """
+    """Measured length of the lookback."""
 
     days: int
     reason: str

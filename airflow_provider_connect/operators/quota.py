@@ -111,10 +111,7 @@ class QuotaDemand:
 
 @dataclass
 class QuotaRunner:
-    """Runner of a task's Spark jobs whose source has a quota.
-
-    :param count_demand: for counts with their own quota.
-    """
+    """Runner of a task's Spark jobs whose source has a quota."""
 
     spec: RunSpec
     turns: Turns

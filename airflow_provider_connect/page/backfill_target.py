@@ -24,10 +24,7 @@ from airflow_provider_connect.window import zone
 
 
 class BackfillRequest(BaseModel):
-    """Days of a DAG to run, both ends included.
-
-    :param reprocess: existing runs to repeat.
-    """
+    """Days of a DAG to run, both ends included."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -47,10 +44,7 @@ class BackfillRequest(BaseModel):
 
 @dataclass(frozen=True)
 class BackfillTarget:
-    """The DAG of a backfill with its streams.
-
-    :param starts_at: start of the DAG. None if unknown.
-    """
+    """The DAG of a backfill with its streams."""
 
     dag: Mapping[str, Any]
     streams: Sequence[Stream]

@@ -13,10 +13,7 @@ _UNMAPPED = -1
 
 
 async def add_declared_connectors(dag_bag: Any, profiles: Mapping[TaskName, TaskProfile]) -> None:
-    """Fill in the connectors of tasks without a run.
-
-    :param dag_bag: the API server's serialized DAGs. None changes nothing.
-    """
+    """Fill in the connectors of tasks without a run."""
     names = [name for name, profile in profiles.items() if not profile.connectors]
     if dag_bag is None or not names:
         return

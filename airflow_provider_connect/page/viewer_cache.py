@@ -85,10 +85,7 @@ class ViewerCache:
 
 @dataclass
 class PageCache:
-    """Separate caches of all viewers.
-
-    :param dags_without_tasks: DAGs without ConnectOperator tasks, with the time of the last check.
-    """
+    """Separate caches of all viewers."""
 
     viewers: OrderedDict[str, ViewerCache] = field(default_factory=OrderedDict)
     dags_without_tasks: dict[str, float] = field(default_factory=dict)

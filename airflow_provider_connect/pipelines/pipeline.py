@@ -1,4 +1,4 @@
-"""A pipeline as its file declares it. It is checked without a connection."""
+"""A pipeline as its file declares it."""
 
 from __future__ import annotations
 

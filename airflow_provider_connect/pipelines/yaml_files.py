@@ -39,10 +39,7 @@ class FileProblem:
 
 @dataclass
 class YamlFile:
-    """Values of a file, and the problems found in them.
-
-    :param name: the file's name in messages.
-    """
+    """Values of a file, and the problems found in them."""
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)

@@ -31,7 +31,7 @@ class CountedApi(Closable):
         on_sent: Callable[[], None] = lambda: None,
         error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
-        """Send a call and return the whole answer. Raises the errors of :meth:`.JsonApi.ask`.
+        """Send a call and return the whole answer.
 
         :raises QuotaError: the API requests a pause.
         """

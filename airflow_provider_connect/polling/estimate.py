@@ -15,10 +15,7 @@ class ProgressPoint(NamedTuple):
 
 
 class ExpectedTotal(NamedTuple):
-    """Amount that a poll is expected to reach.
-
-    :param reason: completes the sentence "about 4 min left, as …".
-    """
+    """Amount that a poll is expected to reach."""
 
     total: float
     reason: str

@@ -25,7 +25,6 @@ class Finding:
     """Result of one check.
 
     :param result: outcome, without secrets and record values.
-    :param todo: action for a person, or "".
     """
 
     subject: str
@@ -50,10 +49,7 @@ def passed(findings: Iterable[Finding]) -> bool:
 
 @dataclass(frozen=True)
 class PreflightReport:
-    """All findings of one check.
-
-    :param subject: begins the verdict, such as ``Stream shop_db.orders``.
-    """
+    """All findings of one check."""
 
     subject: str
     findings: tuple[Finding, ...]

@@ -41,10 +41,7 @@ class ColumnShapes:
         return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
 
     def digest(self, connections: Mapping[str, Connection], context: str) -> str:
-        """Return a digest of these shapes and their masks' keys, or "".
-
-        :param context: as for :func:`.shapes.digests.shape_digests`.
-        """
+        """Return a digest of these shapes and their masks' keys, or ""."""
         if not self.steps:
             return ""
         options = [self.source, *(_options_of_column(shape, source_name) for _, shape, source_name in self.steps)]

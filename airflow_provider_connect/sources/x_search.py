@@ -106,7 +106,7 @@ from airflow_provider_connect.window import Day
 class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Inspects, InspectsConnection):
     """Posts on X that match queries.
 
-    :raises ConfigError: an option is wrong, or a query is longer than X allows.
+    :raises ConfigError: a wrong option, or too long a query.
     """
 
     name: ClassVar[str] = "x_search"

@@ -206,7 +206,7 @@ class EraseList(Wire):
     def require_same_shapes(self, shaping: ShapingDigest, target: str) -> EraseList:
         """Return the list itself.
 
-        :raises ConfigError: other shapes or mask keys made the ids on the list.
+        :raises ConfigError: other shapes or mask keys made the ids.
         """
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(f"{target}: {problem}, see 'Deleting people' in 'airflow connect docs usage'")

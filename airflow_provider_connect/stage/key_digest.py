@@ -61,7 +61,7 @@ def sum_digests(digests: bytes) -> int:
 def key_bytes(keys: pa.StringArray) -> bytes:
     """Return a column's keys as bytes, 16 for each key.
 
-    :raises ConnectError: a key is not 32 hex digits.
+    :raises ConnectError: another key.
     """
     try:
         return binascii.unhexlify(_digits(keys))

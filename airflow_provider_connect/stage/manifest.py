@@ -120,7 +120,6 @@ class SeenPublish(Wire):
 class TransformResult(Wire):
     """Input of a transform, and its duration.
 
-    :param rows: number of polled rows.
     :param contents: their digest, as in :class:`PollResult`.
     """
 
@@ -221,7 +220,7 @@ def rejects_file(attempt: str, part: int, suffix: str) -> str:
 def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
     """Return the path of a data file.
 
-    :param suffix: a new random word for each file.
+    :param suffix: a new random word.
     """
     return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 

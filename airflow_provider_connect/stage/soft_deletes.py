@@ -38,10 +38,7 @@ _DELETED_FILE = re.compile(rf"-{_COPY}([0-9a-f]{{8}})\.parquet$")
 
 
 def soft_delete_problems(columns: Sequence[str], kind: SourceKind, key: str = RECORD_KEY) -> list[str]:
-    """Return why rows with these columns cannot be soft-deleted, or [].
-
-    :param key: the column by which snapshots are compared.
-    """
+    """Return why rows with these columns cannot be soft-deleted, or []."""
     if problems := soft_kind_problems("soft", kind):
         return problems
     reserved_names = [name for name in columns if name.lower() in MARK_COLUMNS]

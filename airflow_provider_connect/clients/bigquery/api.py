@@ -1,4 +1,4 @@
-"""Client of BigQuery. Every call has a timeout and a limited number of tries."""
+"""Client of BigQuery."""
 
 from __future__ import annotations
 

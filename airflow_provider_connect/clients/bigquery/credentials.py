@@ -53,7 +53,7 @@ def check_connection(connection: Connection) -> list[str]:
 def key_info(connection: Connection) -> dict[str, Any] | None:
     """Return the connection's service account key, or None.
 
-    :raises ConfigError: the key is not JSON or lacks a field.
+    :raises ConfigError: a wrong key.
     """
     info = _object_field(connection, "keyfile_dict")
     if info is None:
@@ -87,7 +87,7 @@ def _external_info(connection: Connection) -> dict[str, Any] | str | None:
 def impersonation_chain(connection: Connection) -> tuple[str, ...]:
     """Return the impersonation chain's accounts, last the account to act as.
 
-    :raises ConfigError: an entry is not an account's address.
+    :raises ConfigError: a wrong address.
     """
     value = extra_field(connection, "impersonation_chain") or []
     accounts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ["not a list"]

@@ -102,10 +102,7 @@ def missing_as_gone(action: str) -> Iterator[None]:
 
 
 def classify(error: BaseException, action: str) -> ConnectError:
-    """Convert an error of Google's libraries, ``requests`` or gRPC to a ``ConnectError``.
-
-    :param action: for the message.
-    """
+    """Convert an error of Google's libraries, ``requests`` or gRPC to a ``ConnectError``."""
     import grpc
     from google.api_core import exceptions as api
     from google.auth import exceptions as auth

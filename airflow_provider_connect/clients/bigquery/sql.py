@@ -27,7 +27,7 @@ _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'
 class TableRef:
     """Project, dataset and table, each safe inside SQL.
 
-    :raises ConfigError: a name is not legal.
+    :raises ConfigError: a wrong name.
     """
 
     project: str
@@ -113,7 +113,7 @@ def timestamp(value: dt.datetime | None) -> str:
 def quoted(name: str) -> str:
     """Return a column's name in backticks.
 
-    :raises ConfigError: BigQuery does not allow the name.
+    :raises ConfigError: a wrong name.
     """
     if not name or any(character in "`\\" or character < " " for character in name):
         raise ConfigError(f"{name!r} is not a column name of BigQuery")

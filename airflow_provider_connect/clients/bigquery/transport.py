@@ -43,10 +43,7 @@ def is_anonymous(connection: Connection) -> bool:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Addresses of the two services.
-
-    :param grpc: host and port of the Storage Write API.
-    """
+    """Addresses of the two services."""
 
     rest: str
     grpc: str
@@ -55,10 +52,7 @@ class Endpoints:
 
     @classmethod
     def from_connection(cls, connection: Connection, credentials_universe: str) -> Endpoints:
-        """Read the addresses from a valid connection (:func:`endpoint_problems`).
-
-        :param credentials_universe: default for a connection without ``universe_domain``.
-        """
+        """Read the addresses from a valid connection (:func:`endpoint_problems`)."""
         universe = str(extra_field(connection, "universe_domain") or credentials_universe)
         rest = str(extra_field(connection, "rest_endpoint") or f"https://bigquery.{universe}").rstrip("/")
         grpc_address = str(extra_field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")

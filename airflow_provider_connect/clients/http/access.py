@@ -82,10 +82,7 @@ class HttpAccess:
 
     @classmethod
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
-        """Read a connection of type ``http``. Raises ConfigError with every problem.
-
-        :param extra_fields: further fields of the extra.
-        """
+        """Read a connection of type ``http``. Raises ConfigError with every problem."""
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (
             connection_fields.connection_base_url(connection),

@@ -59,7 +59,7 @@ class ErrorText(NamedTuple):
 
 
 class HttpResponse:
-    """Response with an unread body. The end of its ``with`` block closes the connection or returns it to the pool."""
+    """Response with an unread body. Its ``with`` block closes the connection or returns it to the pool."""
 
     def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link

@@ -73,7 +73,7 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
 
 
 def collect_problems(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
-    """Run checks on a connection. Returns each problem once, prefixed with the connection's id."""
+    """Run checks on a connection. Returns each problem once."""
     problems: list[str] = []
     for check in checks:
         try:

@@ -32,7 +32,7 @@ UNFRAMED_TEXT = (
 
 
 class BrokenAnswerError(Exception):
-    """An answer is incomplete or malformed. The text continues "the server …" and quotes nothing."""
+    """An answer is incomplete or malformed."""
 
 
 class ResponseHead(NamedTuple):

@@ -51,10 +51,7 @@ class AddressPolicy:
         self._lock = threading.Lock()
 
     def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
-        """Return the addresses of a host that a request may reach. Raises ConfigError without any.
-
-        :param addresses: as from :func:`socket.getaddrinfo`.
-        """
+        """Return the addresses of a host that a request may reach. Raises ConfigError without any."""
         zones = [(address_zone(address[4][0]), address) for address in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
         allowed = [address for address_zone_, address in zones if address_zone_ in ("public", zone)]

@@ -148,7 +148,7 @@ class ReadColumn(NamedTuple):
 
 
 def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataType:
-    """Return the Arrow type for decimal numbers. ``precision`` is 0 if undeclared."""
+    """Return the Arrow type for decimal numbers."""
     import pyarrow as pa
 
     if choices.decimals == "double":

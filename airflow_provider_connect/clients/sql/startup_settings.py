@@ -20,7 +20,7 @@ _MYSQL_SETTINGS = {
 
 
 def postgresql_problem(options: str) -> str:
-    """Return why libpq's ``options`` are refused. "" if every setting is harmless or made again by the session."""
+    """Return why libpq's ``options`` are refused. "" if every setting is harmless."""
     if _POSTGRESQL_OPTION.sub("", options).strip():
         return "extra field 'options' must be settings: -c name=value"
     names = [match[1].replace("-", "_").lower() for match in _POSTGRESQL_OPTION.finditer(options)]
@@ -34,7 +34,7 @@ def search_path(options: str) -> str | None:
 
 
 def mysql_problem(command: str) -> str:
-    """Return why an ``init_command`` is refused. "" if every setting is harmless or made again by the session."""
+    """Return why an ``init_command`` is refused. "" if every setting is harmless."""
     statement = re.fullmatch(r"\s*set\s+(.+?)\s*;?\s*", command, re.IGNORECASE | re.DOTALL)
     parts = [_MYSQL_SETTING.fullmatch(part.strip()) for part in statement[1].split(",")] if statement else [None]
     names = [match[1].lower() for match in parts if match]

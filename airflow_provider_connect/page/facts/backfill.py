@@ -19,10 +19,7 @@ from airflow_provider_connect.window import ONE_DAY, Day, DaySet, days_between, 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """Run that a backfill would make.
-
-    :param starts_at: begin of the run's interval or partition.
-    """
+    """Run that a backfill would make."""
 
     starts_at: dt.datetime
     days: DayRange
@@ -62,10 +59,7 @@ class RequestCost:
 
 @dataclass(frozen=True)
 class BackfillCost:
-    """Cost of a backfill. ``str()`` describes it.
-
-    :param seconds_per_run: None if no run has succeeded yet.
-    """
+    """Cost of a backfill. ``str()`` describes it."""
 
     runs: Sequence[PlannedRun]
     requests: RequestCost

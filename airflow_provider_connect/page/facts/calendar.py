@@ -99,10 +99,7 @@ class Band(NamedTuple):
 
 
 def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band]:
-    """Return the bands of the days that have one.
-
-    :param rows: rows by day, also of the weeks before ``days``.
-    """
+    """Return the bands of the days that have one."""
     bands = (_band(rows, day) for day in days)
     return [band for band in bands if band is not None]
 

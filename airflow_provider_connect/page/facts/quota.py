@@ -14,10 +14,7 @@ from airflow_provider_connect.polling.quota.limits import Quota
 
 
 def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
-    """Return used requests, limit, waiting tasks, and when the first request becomes free.
-
-    :param keys: keys of the quota's Variables.
-    """
+    """Return used requests, limit, waiting tasks, and when the first request becomes free."""
     book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
     used_requests = max(0, min(limit, limit - book.room(seconds)))

@@ -68,7 +68,7 @@ def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
 def read_erase_list(api: BigQueryApi, target: TableRef, version: int) -> EraseList:
     """Return a target's erase list, up to ``version``.
 
-    :raises ConfigError: the list is lost, or was changed by hand.
+    :raises ConfigError: the list is lost or was changed.
     """
     if not version:
         return EraseList()

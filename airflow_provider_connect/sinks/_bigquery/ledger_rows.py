@@ -173,7 +173,7 @@ def newest_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
 
 
 def day_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
-    """Return one ledger row for each day, as :func:`.ledger.day_row` makes it. ``values`` as in :func:`newest_rows`."""
+    """Return one ledger row for each day, as :func:`.ledger.day_row` makes it."""
     by_day: dict[dt.date, list[LedgerRow]] = {}
     for row in newest_rows(values):
         by_day.setdefault(row.day, []).append(row)
@@ -182,10 +182,7 @@ def day_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
 
 
 def first_span_condition(number: int | None) -> str:
-    """Return the condition of the publish script that a span is its day's first.
-
-    :param number: number of the span.
-    """
+    """Return the condition of the publish script that a span is its day's first."""
     return f"COALESCE({literal(number)} <= first_span, TRUE)"
 
 

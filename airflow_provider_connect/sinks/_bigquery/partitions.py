@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
     """Return the target's name of a source column in ``partition_by`` or ``cluster_by``.
 
-    :raises ConfigError: the source has no such column.
+    :raises ConfigError: no such column.
     """
     if source == DAY:
         return DAY

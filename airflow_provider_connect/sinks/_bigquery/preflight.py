@@ -112,10 +112,7 @@ def preflight(
 def inspection_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, kind: SourceKind = "day", creates_probe: bool = True
 ) -> list[str]:
-    """Return the problems of options, columns, rights and existing tables.
-
-    :param creates_probe: see :func:`.target_problems`.
-    """
+    """Return the problems of options, columns, rights and existing tables."""
     options, target = tables.options, tables.target
     problems_found = _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind)
     if kind == "increment" and options.write_mode == "replace":

@@ -41,10 +41,7 @@ def span_lookups(plan: PublishPlan) -> dict[str, str]:
 
 
 def delete_span_statements(plan: PublishPlan, this_day: str) -> list[str]:
-    """Return the statements that delete the rows of a span.
-
-    :param this_day: SQL condition for the day's rows.
-    """
+    """Return the statements that delete the rows of a span."""
     own, is_first = f"{TARGET}.`{SPAN}` = {plan.span_number}", first_span_condition(plan.span_number)
     rows_by_case = {is_first: f"({own} OR {TARGET}.`{SPAN}` IS NULL)", f"NOT {is_first}": own}
     # Checked first, because even a DELETE without rows conflicts with other changes of the table.

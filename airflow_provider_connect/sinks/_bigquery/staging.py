@@ -91,10 +91,7 @@ class StagingLayout:
 
 
 def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
-    """Return the common name prefix of a target's staging tables.
-
-    :param dataset: ``[project.]dataset``, if not the target's.
-    """
+    """Return the common name prefix of a target's staging tables."""
     if dataset is None:
         return target.sibling(f"{target.table}{_STAGING_MARK}")
     return TableRef.parse(f"{dataset}.{legal_table_suffix(target.id)}{_STAGING_MARK}", target.project)

@@ -63,7 +63,7 @@ def make_merge_rule(
 ) -> MergeRule:
     """Return the merge rule for options that name source columns.
 
-    :raises ConfigError: columns are missing or have unsuitable types.
+    :raises ConfigError: missing or unsuitable columns.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []

@@ -107,10 +107,7 @@ def table_changes_of(
 
 @dataclass(frozen=True)
 class TemplateTables:
-    """Tables of one template.
-
-    :param known: names of the tables that ever had rows.
-    """
+    """Tables of one template."""
 
     api: BigQueryApi
     tables: TargetTables

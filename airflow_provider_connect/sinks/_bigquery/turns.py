@@ -50,10 +50,7 @@ ASSUMED_PUBLISHERS = 16
 
 
 def pause_seconds(publishers: int, random_number: float) -> float:
-    """Return the pause after a lost turn.
-
-    :param random_number: between 0 and 1.
-    """
+    """Return the pause after a lost turn."""
     mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + random_number)
 

@@ -30,10 +30,7 @@ class DayClaims:
         return self.ledger.newest_claim(self.ledger_key)
 
     def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
-        """Return this publish's claim, with the earlier claim's generations and parts.
-
-        :param parts: number of transactions of staged files.
-        """
+        """Return this publish's claim, with the earlier claim's generations and parts."""
         publish = self.plan.publish
         return Claim(
             token=publish.intent.token,
@@ -51,10 +48,7 @@ class DayClaims:
         self.ledger.write_record(self.ledger_key, self.new_claim(earlier, generation))
 
     def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
-        """Return the day's highest claimed generation if another run claimed ``generation`` first.
-
-        :param read_positions: offsets read before the choice.
-        """
+        """Return the day's highest claimed generation if another run claimed ``generation`` first."""
         records = self.ledger.records_since(self.ledger_key, read_positions)
         claims = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
         for claim in claims:
@@ -90,7 +84,7 @@ class DayClaims:
     def require_held(self) -> None:
         """Check that the day's newest claim is this publish's.
 
-        :raises RetriableError: another attempt has claimed the day.
+        :raises RetriableError: another attempt holds it.
         """
         claim = self.newest_claim()
         if claim is None or claim.begun != self.plan.begin_id:

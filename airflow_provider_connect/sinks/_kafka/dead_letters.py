@@ -36,10 +36,7 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSender:
-    """Sender of a publish's dead letters, if it has a topic.
-
-    :param topic: of the sink.
-    """
+    """Sender of a publish's dead letters, if it has a topic."""
 
     def __init__(self, plan: DayPlan, outbox: Outbox, topic: str) -> None:
         self.plan = plan

@@ -123,10 +123,7 @@ class DayDelivery(ABC):
         *,
         with_source_rejects: bool = False,
     ) -> SentShare:
-        """Send a share and wait for its acknowledgement. Returns its counts and offsets.
-
-        :param ends_before: offsets before the first record.
-        """
+        """Send a share and wait for its acknowledgement. Returns its counts and offsets."""
         started = time.monotonic()
         share = sender.send(snapshot)
         source_rejects = self.send_source_rejects(sender.outbox) if with_source_rejects else 0

@@ -32,10 +32,7 @@ _KeyPartition = tuple[bytes, int]
 
 @dataclass(frozen=True)
 class KafkaEraser:
-    """Counts and erases people's records.
-
-    :param column: source column that holds the record keys.
-    """
+    """Eraser of people's records, by the column of the record keys."""
 
     cluster: Cluster
     column: str

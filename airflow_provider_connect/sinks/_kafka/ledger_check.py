@@ -142,10 +142,7 @@ def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> s
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """Return True if one of the topic's last records is the stream's.
-
-    :param stream_key: None accepts any record.
-    """
+    """Return True if one of the topic's last records is the stream's."""
     with open_topic(connection, topic, timeout_seconds) as reader:
         return any(
             stream_key is None or is_written_by(message.headers(), stream_key)

@@ -216,7 +216,7 @@ def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
 def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
     """Return the topic of each value that the template's column has in this publish.
 
-    :raises ConfigError: more than :data:`MAX_TOPICS_PER_DAY` values.
+    :raises ConfigError: too many values.
     """
     if options.route_column is None:
         return {None: options.topic}

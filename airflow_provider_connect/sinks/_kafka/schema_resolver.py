@@ -54,7 +54,7 @@ class SchemaResolver:
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
         """Return the registered schema for values, with ``use_latest`` the subject's newest.
 
-        :raises DataError: the schema is incompatible with the subject.
+        :raises DataError: an incompatible schema.
         """
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)

@@ -146,7 +146,7 @@ class ShareSender:
     def set_aside(self, refused: list[RejectedRow]) -> None:
         """Count rejected rows and send them to the dead letter topic.
 
-        :raises DataError: there are more than the options allow.
+        :raises DataError: too many.
         """
         self._rejected += len(refused)
         first_row = refused[0]

@@ -28,10 +28,7 @@ _TOMBSTONE_DIGEST = b"\0" * 16
 
 
 class SnapshotDiff:
-    """Comparison of a snapshot's records with a topic.
-
-    :param end_offsets: end of each partition, including open transactions.
-    """
+    """Comparison of a snapshot's records with a topic."""
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:
         import numpy as np
@@ -49,7 +46,7 @@ class SnapshotDiff:
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
         """Return the new and changed records. A known key keeps its partition.
 
-        :raises DataError: a row has no key.
+        :raises DataError: no key.
         """
         import numpy as np
 

@@ -157,7 +157,7 @@ class TopicAdmin:
     def limits(self, name: str) -> TopicLimits:
         """Return a topic's limits. Waits as :meth:`existing_topics`.
 
-        :raises UnknownTopicError: the topic does not exist.
+        :raises UnknownTopicError: there is none.
         """
         if name not in self._states and not self.existing_topics([name]):
             raise UnknownTopicError(f"no such topic: {name!r}. Create it, or correct its name")

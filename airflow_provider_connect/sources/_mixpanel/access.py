@@ -39,10 +39,7 @@ _REGIMES = ("utc", "project_local")
 
 @dataclass(frozen=True)
 class MixpanelAccess(http.HttpAccess):
-    """Host and credentials for one API of a project.
-
-    :param server_text: ``region 'us'`` or ``host name``, for messages.
-    """
+    """Host and credentials for one API of a project."""
 
     server_text: str = ""
     project_id: str | None = None

@@ -57,7 +57,7 @@ def _as_days(value: Any) -> Any:
 class MixpanelOptions(Options):
     """Options of all streams. :attr:`.MixpanelStream.options` lists those that a stream uses.
 
-    :raises ConfigError: an option is wrong.
+    :raises ConfigError: a wrong option.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"project_timezone": "zone"}

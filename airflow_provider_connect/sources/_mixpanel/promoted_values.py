@@ -26,7 +26,6 @@ _NESTED = {dict, list}
 class PromotedColumns:
     """Builder of one poll's promoted columns.
 
-    :param null_texts: texts that become null.
     :param add_count: takes name and increase.
     """
 
@@ -41,10 +40,7 @@ class PromotedColumns:
         }
 
     def build(self, values: Mapping[str, list[Any]], records: RecordColumns) -> dict[str, pa.Array]:
-        """Return the promoted columns by name.
-
-        :param values: decoded values by property.
-        """
+        """Return the promoted columns by name."""
         columns = {}
         for name, column, kind in self._promoted:
             property_values = values[name]

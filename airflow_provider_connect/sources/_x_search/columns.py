@@ -79,7 +79,6 @@ _REFERENCED: dict[str, RowColumn] = {name: column for name, column in COLUMNS.it
 class XStream(NamedTuple):
     """Definition of one stream's rows.
 
-    :param summary: short description of a row.
     :param key: column that makes ``record_key``.
     """
 

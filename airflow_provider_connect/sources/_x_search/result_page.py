@@ -51,7 +51,7 @@ _KEYS = {"users": "id", "posts": "id", "media": "media_key", "polls": "id", "pla
 def read_page(data: bytes, client: XClient) -> ResultPage:
     """Parse an answer of a search endpoint.
 
-    :raises ConnectError: no page of results, or an error.
+    :raises ConnectError: no page of results.
     """
     return _read(_page, data, client)
 

@@ -17,7 +17,7 @@ from airflow_provider_connect.values.json.slices import JsonSlicer
 _MOST_JSON_BYTES = 1 << 20
 
 Verdict = Literal["rows", "empty", "ignored"]
-"""``rows``: the body has rows. ``empty``: no rows. ``ignored``: skipped by a rule or ``allowed``."""
+"""``rows``: the body has rows. ``empty``: no rows. ``ignored``: by a rule or ``allowed``."""
 
 
 @dataclass(frozen=True)

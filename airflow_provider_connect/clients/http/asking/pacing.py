@@ -15,7 +15,7 @@ from airflow_provider_connect.patience import Clock
 class RequestPace:
     """One process's share of an API's rate limits, across polls. Thread-safe.
 
-    :param share: number of processes that divide the limits.
+    :param share: number of processes.
     """
 
     def __init__(self, limits: RateLimits, share: int) -> None:

@@ -34,7 +34,7 @@ _SPARK_OPTIONS = {
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Validate a connection without network. Returns the problems, without values from the URL."""
+    """Validate a connection without network, and return the problems."""
     label = f"connection {connection.conn_id!r}"
     return [f"{label}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
 

@@ -31,10 +31,7 @@ _NO_ROWS = "1 = 0"
 
 
 class JdbcDatabase(Database):
-    """A session over JDBC.
-
-    :ivar quote_mark: character before and after a quoted name.
-    """
+    """A session over JDBC."""
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
         self._java_connection = link

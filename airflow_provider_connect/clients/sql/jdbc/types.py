@@ -133,10 +133,7 @@ def _make_column(
 
 
 def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]) -> None:
-    """Raise ConfigError unless Spark would read the columns as their planned types.
-
-    :param spark_types: Spark's names of the types.
-    """
+    """Raise ConfigError unless Spark would read the columns as their planned types."""
     for column, name in zip(columns, spark_types, strict=True):
         kind = _arrow_type_of_spark(name)
         if kind is None or not _converts_exactly(kind, column.read_type):

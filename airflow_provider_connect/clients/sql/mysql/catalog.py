@@ -96,10 +96,7 @@ def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
 
 
 def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
-    """Build indexes from rows of :func:`indexes_query`.
-
-    Their columns end before the first expression or partly indexed text.
-    """
+    """Build indexes from rows of :func:`indexes_query`."""
     by_name: dict[str, Index] = {}
     incomplete: set[str] = set()
     for name, column, is_unique, length, kind, engine in parts:
@@ -114,7 +111,7 @@ def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
 
 
 def lag_seconds(status: list[dict[str, Any]]) -> float | None:
-    """Return a replica's largest lag from its status. None without sources.
+    """Return a replica's largest lag from its status, None without sources.
 
     :raises RetriableError: replication is stopped.
     """

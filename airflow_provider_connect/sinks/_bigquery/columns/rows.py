@@ -143,7 +143,7 @@ def _largest_column(row: pa.RecordBatch, columns: Sequence[TargetColumn]) -> str
 
 
 def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
-    """Convert an array to type ``target``. Passes bad rows to ``refuse`` and leaves their values undefined."""
+    """Convert an array to type ``target``. Passes bad rows to ``refuse``."""
     from pyarrow import types
 
     kind = array.type

@@ -185,7 +185,7 @@ def _empty_value(field: Field) -> str:
 
 
 def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) -> _MappedType | None:
-    """Map an Arrow type. None if it has no leaf fields, or is unsupported, which adds a problem."""
+    """Map an Arrow type."""
     from pyarrow import types
 
     if types.is_dictionary(kind):

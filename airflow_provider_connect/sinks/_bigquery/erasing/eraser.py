@@ -348,7 +348,7 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
 
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
-    """Return the first days that fit into one transaction. At least one day, even if it has too many partitions."""
+    """Return the first days that fit into one transaction, at least one."""
     first_days: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:
         if (

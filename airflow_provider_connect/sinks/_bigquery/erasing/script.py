@@ -86,7 +86,7 @@ class EraseSearch:
         return string_array(digest[:_DIGEST_CHARACTERS] for digest in digests)
 
     def digest_sql(self, table: SearchedTable) -> str:
-        """Return SQL of the digest of a row's value. NULL for a table without the column."""
+        """Return SQL of the digest of a row's value, else NULL."""
         if table.column is None:
             return literal(None)
         text = column_list([table.column], TARGET)
@@ -225,10 +225,7 @@ def _ledger_insert(
     rows: Sequence[LedgerRow],
     remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
-    """Return one INSERT for all days.
-
-    :param remaining_tables: by day, the template's tables that still have rows.
-    """
+    """Return one INSERT for all days."""
     values = [ledger_values(target, key, row) for row in rows]
     if remaining_tables:
         # The next publish deletes the day only from the listed tables.

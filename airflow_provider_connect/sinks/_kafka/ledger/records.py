@@ -68,7 +68,7 @@ class LedgerKey(NamedTuple):
     def parse(cls, key: bytes | None) -> LedgerKey:
         """Parse a record's key.
 
-        :raises ValueError: the key is not as :meth:`encode` writes it.
+        :raises ValueError: another key.
         """
         connector, stream, topic, day, kind_text, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
@@ -128,10 +128,7 @@ class DayEntry(Wire):
         return (own_generation, *self.covered)[:_MAX_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
-        """Return this record with the row of a confirmation (:func:`.publishing.confirmed_row`).
-
-        :param in_transaction: a transaction decides.
-        """
+        """Return this record with the row of a confirmation (:func:`.publishing.confirmed_row`)."""
         decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
             update={
@@ -220,7 +217,7 @@ class DefinitionRecord(Wire):
 def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
     """Parse a record's value.
 
-    :raises ConfigError: another version or program wrote it.
+    :raises ConfigError: an unknown record.
     """
     try:
         return record_type.model_validate_json(value)

@@ -86,7 +86,7 @@ class TopicView:
     def add(self, message: Message) -> None:
         """Add a record of this stream. Ignores other streams' records.
 
-        :raises ConfigError: no Kafka sink wrote it.
+        :raises ConfigError: an unknown record.
         """
         raw, value = message.key(), message.value()
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
@@ -120,7 +120,7 @@ class TopicView:
     def counting_value(self, raw: bytes) -> bytes | None:
         """Return the record that counts under a key, or None.
 
-        :raises ConfigError: a record cannot be read.
+        :raises ConfigError: an unreadable record.
         """
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:

@@ -52,8 +52,6 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
     """Send one small request to an API.
 
     :raises ConnectError: no answer.
-
-    :param on_sent: called when the request is sent.
     """
     sent_at = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.

@@ -28,7 +28,6 @@ _HOURS_AHEAD = range(-12, 15)
 class EventTimes(NamedTuple):
     """Times of one event, in seconds since 1970.
 
-    :param time: in the unknown regime.
     :param received: UTC.
     """
 
@@ -52,10 +51,7 @@ class RegimeReading:
 
 
 def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeReading:
-    """Detect a project's time regime from one day's events, in any order.
-
-    :param zone: configured zone.
-    """
+    """Detect a project's time regime from one day's events, in any order."""
     count = len(samples)
     if count < _MIN_EVENTS:
         return RegimeReading(None, f"the sample has only {count} events with time and mp_processing_time_ms")

@@ -207,10 +207,7 @@ class PageReader:
         return SimpleNamespace(results=results, **{name: header_fields.get(name) for name in _HEAD})
 
     def read_profiles(self, results: list[Any], first_number: int) -> PageProfiles:
-        """Parse the profiles of a page.
-
-        :param first_number: of its first profile in the session.
-        """
+        """Parse the profiles of a page."""
         ids = [bytes(profile.id) or b"null" for profile in results]
         if not all(encoded_id[:1] == b'"' for encoded_id in ids):
             ids = [b'"%b"' % encoded_id if encoded_id[:1] in _NUMBER_STARTS else encoded_id for encoded_id in ids]
