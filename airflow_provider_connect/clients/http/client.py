@@ -154,8 +154,8 @@ def request(
     :param headers: ``auth`` takes precedence.
     :param takes_redirects: return a redirect instead of raising ConfigError.
     :param on_sent: called once the request is sent.
-    :param pool: idle connections, only for requests that may be sent twice. If the server has closed one, the request is
-        repeated over a new one.
+    :param pool: idle connections, only for requests that may be sent twice. If the server has closed one, the
+        request is repeated over a new one.
     :param on_opened: called before the request.
     :raises RetriableError: the server is unreachable or does not answer.
     :raises ConfigError: an untrusted certificate, a forbidden address, a redirect, or an invalid header.
