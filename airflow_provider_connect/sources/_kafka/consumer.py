@@ -1,0 +1,129 @@
+"""Reads offset ranges of topics to their ends: only records of finished transactions, none beyond the end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.clients.kafka.connection import make_consumer
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, classify, translate_kafka_errors
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.patience import Patience
+from airflow_provider_connect.sources._kafka.ranges import OffsetRange
+from airflow_provider_connect.sources._kafka.records import Record
+
+if TYPE_CHECKING:
+    from confluent_kafka import Consumer, Message
+
+_BATCH_RECORDS = 10_000
+_BATCH_BYTES = 8_000_000
+_LOOK_SECONDS = 0.1
+_QUEUE_KBYTES = 32_000
+"""Memory for fetched records of all partitions together. librdkafka's default is 64 MB for each partition."""
+_FETCH_BYTES = 4_000_000
+
+
+@contextmanager
+def open_consumer(connection: Connection, ranges: Sequence[OffsetRange]) -> Iterator[RangeReader]:
+    """Open a consumer for offset ranges of different partitions."""
+    errors = ClientErrors()
+    consumer = make_consumer(
+        connection,
+        errors,
+        **{
+            "check.crcs": True,
+            "fetch.wait.max.ms": 50,
+            "fetch.message.max.bytes": min(_FETCH_BYTES, max(100_000, _QUEUE_KBYTES * 1000 // len(ranges))),
+            "queued.max.messages.kbytes": max(500, _QUEUE_KBYTES // len(ranges)),
+        },
+    )
+    try:
+        with translate_kafka_errors("reading records", errors):
+            yield RangeReader(consumer, ranges)
+    finally:
+        consumer.close()
+
+
+class RangeReader:
+    """Reads the ranges of one input partition."""
+
+    def __init__(self, consumer: Consumer, ranges: Sequence[OffsetRange]) -> None:
+        self._consumer = consumer
+        self._ranges = {(one.topic, one.partition): one for one in ranges}
+        self._left = set(self._ranges)
+
+    def read(self, timeout_seconds: float) -> Iterator[list[Record]]:
+        """Yield the records in lists of a few megabytes.
+
+        Compaction and aborted transactions leave offsets without records, also at a range's end. A partition is done
+        once a record beyond its end arrives, or its log's stable end.
+
+        :raises RetriableError: no further record arrives in time.
+        :raises ConfigError: records were deleted since the plan.
+        """
+        from confluent_kafka import TopicPartition
+
+        self._consumer.assign([TopicPartition(one.topic, one.partition, one.begin) for one in self._ranges.values()])
+        patience = Patience(timeout_seconds)
+        records: list[Record] = []
+        size = 0
+        while self._left:
+            messages = self._consumer.consume(1, _LOOK_SECONDS)
+            messages += self._consumer.consume(_BATCH_RECORDS, 0) if messages else []
+            for message in messages:
+                record = self._accept(message)
+                if record is None:
+                    continue
+                records.append(record)
+                size += len(record.value or b"") + len(record.key or b"")
+                if len(records) >= _BATCH_RECORDS or size >= _BATCH_BYTES:
+                    yield records
+                    records, size = [], 0
+            if messages:
+                patience.restart()
+            elif patience.is_over:
+                topic, partition = min(self._left)
+                raise RetriableError(
+                    f"topic {topic!r} partition {partition} and {len(self._left) - 1} more: no record arrived for "
+                    f"{timeout_seconds:.0f} s, and offset {self._ranges[topic, partition].end:,} is not reached"
+                )
+        if records:
+            yield records
+
+    def _accept(self, message: Message) -> Record | None:
+        """Return a record of its range, or None. Marks partitions that are done."""
+        from confluent_kafka import KafkaError, KafkaException
+
+        topic, partition, offset = message.topic() or "", message.partition() or 0, message.offset() or 0
+        error = message.error()
+        if error is not None:
+            if error.code() == KafkaError._PARTITION_EOF:
+                self._finish(topic, partition, offset)
+            elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # this consumer joins no group
+                raise classify(KafkaException(error), f"reading topic {topic!r} partition {partition}")
+            return None
+        offset_range = self._ranges[topic, partition]
+        self._finish(topic, partition, offset + 1)
+        if offset >= offset_range.end:
+            return None
+        kind, milliseconds = message.timestamp()
+        return Record(
+            topic,
+            offset_range.identity,
+            partition,
+            offset,
+            milliseconds if kind else None,
+            message.key(),
+            message.value(),
+            list(message.headers() or []),  # type: ignore[arg-type]  # librdkafka has no dictionary
+        )
+
+    def _finish(self, topic: str, partition: int, next_offset: int) -> None:
+        """Mark a partition as done if its range ends before ``next_offset``, and fetch no more of it."""
+        from confluent_kafka import TopicPartition
+
+        if (topic, partition) in self._left and next_offset >= self._ranges[topic, partition].end:
+            self._left.discard((topic, partition))
+            self._consumer.pause([TopicPartition(topic, partition)])
