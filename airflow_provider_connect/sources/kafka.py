@@ -33,11 +33,10 @@ reads its own offsets again. What a transaction hides that is open then, the nex
     kafka_partition  INT NOT NULL,
     kafka_offset     BIGINT NOT NULL,
     kafka_timestamp  TIMESTAMP,
-    kafka_headers    STRING NOT NULL,     -- a JSON array, if own_columns has headers
     record_key       STRING NOT NULL      -- 32 hex digits
 
-A value that is no JSON object, or does not fit its column's type, fails the run, unless ``errors_tolerance`` is
-``all``. A field that a record lacks is null.
+``own_columns`` adds ``kafka_headers``, a JSON array of names and values. A value that is no JSON object, or does not
+fit its column's type, fails the run, unless ``errors_tolerance`` is ``all``. A field that a record lacks is null.
 
 **Key.** ``record_key`` is XXH3-128 over topic id, partition and offset. A topic that is made again has another id.
 

@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.clients.kafka.connection import make_admin_client
-from airflow_provider_connect.clients.kafka.errors import ClientErrors, translate_kafka_errors
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, UnknownTopicError, translate_kafka_errors
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
@@ -53,9 +53,17 @@ class Cluster:
         """Return identity and partitions of each topic."""
         from confluent_kafka import TopicCollection
 
-        with translate_kafka_errors(f"asking for topics {', '.join(names)}", self._errors):
-            futures = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_seconds)
-            descriptions = {name: future.result() for name, future in futures.items()}
+        futures = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_seconds)
+        descriptions = {}
+        for name, future in futures.items():
+            try:
+                with translate_kafka_errors(f"asking for topic {name!r}", self._errors):
+                    descriptions[name] = future.result()
+            except UnknownTopicError:
+                raise ConfigError(
+                    f"topic {name!r} does not exist, or is hidden from the connection's user. Correct topics=, create "
+                    "the topic, or give the user DESCRIBE and READ on it"
+                ) from None
         return {
             name: (identity_of(name, str(topic.topic_id)), sorted(partition.id for partition in topic.partitions))
             for name, topic in descriptions.items()

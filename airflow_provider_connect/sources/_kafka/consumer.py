@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect.clients.kafka.connection import make_consumer
 from airflow_provider_connect.clients.kafka.errors import ClientErrors, classify, translate_kafka_errors
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange
 from airflow_provider_connect.sources._kafka.records import Record
@@ -101,6 +101,11 @@ class RangeReader:
         if error is not None:
             if error.code() == KafkaError._PARTITION_EOF:
                 self._finish(topic, partition, offset)
+            elif error.code() in (KafkaError.OFFSET_OUT_OF_RANGE, KafkaError._AUTO_OFFSET_RESET):
+                raise ConfigError(
+                    f"topic {topic!r} partition {partition}: records of this run were deleted while it read them. The "
+                    "next run names them, see on_lost"
+                )
             elif error.code() != KafkaError.GROUP_AUTHORIZATION_FAILED:  # this consumer joins no group
                 raise classify(KafkaException(error), f"reading topic {topic!r} partition {partition}")
             return None

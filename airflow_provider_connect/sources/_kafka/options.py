@@ -18,7 +18,7 @@ OwnColumn = Literal["topic", "partition", "offset", "timestamp", "headers"]
 
 PREFIX = "kafka_"
 """Begins the names of the columns that are not fields of the value."""
-_STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.+-]{0,199}")
+_STREAM = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]{0,199}")
 _LEGAL_TOPIC = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 _PLAIN_TYPES = (
     "string", "bigint", "double", "boolean", "date", "timestamp", "json",
@@ -56,7 +56,7 @@ class KafkaOptions(Source):
     stream: str = Field(
         default="",
         description="Name of the stream in ledger and offset, unique for the connection. By default the topics' names, "
-        "joined by '+'. topics_pattern needs one.",
+        "joined by dots. topics_pattern needs one.",
     )
     topics: list[Annotated[str, AfterValidator(_validate_topic)]] | None = Field(
         default=None, min_length=1, description="The topics to read.", examples=[["orders"]]
@@ -133,7 +133,7 @@ class KafkaOptions(Source):
     @property
     def stream_name(self) -> str:
         """Option ``stream``, by default the topics' names."""
-        return self.stream or "+".join(sorted(self.topics or ()))
+        return self.stream or ".".join(sorted(self.topics or ()))
 
 
 def option_problems(options: KafkaOptions) -> list[str]:
@@ -144,7 +144,7 @@ def option_problems(options: KafkaOptions) -> list[str]:
     elif not options.stream_name:
         problems.append("stream: topics_pattern needs a name for its stream")
     elif not _STREAM.fullmatch(options.stream_name):
-        problems.append("stream: use at most 200 letters, digits, '_', '-', '.' and '+'")
+        problems.append("stream: use at most 200 letters, digits, '_', '-' and '.'")
     if options.columns and options.value_converter != "json":
         problems.append(f"columns: value_converter={options.value_converter!r} gives the column value. Use json")
     if options.key_columns and options.key_converter != "json":

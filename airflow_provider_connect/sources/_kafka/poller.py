@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import logging
 import threading
 from collections.abc import Iterator, Sequence
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.polling.days import require_begun
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.consumer import open_consumer
@@ -64,8 +66,12 @@ class KafkaPoller(Poller, Follows):
         return increment.end.text()
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return partitions of about ``records_per_task`` offsets. Without :meth:`follow`, all records so far."""
+        """Return partitions of about ``records_per_task`` offsets. Without :meth:`follow`, all records so far.
+
+        :raises ConfigError: the day is in another zone, or has not begun.
+        """
         (day,) = days
+        require_begun(day, self._options.zone, dt.datetime.now(dt.UTC))
         with self._lock:
             ranges = self._ranges.get(day)
         if ranges is None:

@@ -223,7 +223,7 @@ def test_a_topic_that_was_made_again_is_refused_or_read_from_its_beginning(loads
 
 
 def test_a_missing_topic_a_wrong_value_and_changed_topics_are_told(loads: Loads, topic: Topic) -> None:
-    assert "UNKNOWN_TOPIC_OR_PART" in loads.refusal(topics=["absent"])
+    assert "topic 'absent' does not exist, or is hidden" in loads.refusal(topics=["absent"])
     topic.write(1)
     topic.producer.produce(topic.name, b'{"id": "one"}', "2")
     assert topic.producer.flush(30) == 0
