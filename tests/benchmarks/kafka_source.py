@@ -10,6 +10,7 @@ import argparse
 import datetime as dt
 import json
 import multiprocessing
+import os
 import random
 import resource
 import sys
@@ -26,6 +27,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import ALONE
 from airflow_provider_connect.sources.kafka import KafkaSource
+from airflow_provider_connect.submit import launch
 from airflow_provider_connect.window import Day
 from tests.standins.kafka_broker import KafkaBroker
 
@@ -105,6 +107,7 @@ def main() -> int:
     parser.add_argument("--records", type=int, default=500_000)
     parser.add_argument("--rounds", type=int, default=3)
     options = parser.parse_args()
+    os.environ.update(launch.LOCAL_ENV)  # the allocator settings of a task
     with tempfile.TemporaryDirectory() as folder:
         broker = KafkaBroker(Path(folder) / "kafka")
         broker.start()

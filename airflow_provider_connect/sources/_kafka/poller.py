@@ -94,7 +94,8 @@ class KafkaPoller(Poller, Follows):
         ranges = [OffsetRange(*values) for values in part.params["ranges"]]
         builder = RowBuilder(self._options)
         self._require_same_topics(ranges)
-        with open_consumer(self._connection, ranges) as reader:
+        reads_headers = "headers" in self._options.own_columns
+        with open_consumer(self._connection, ranges, reads_headers=reads_headers) as reader:
             for records in reader.read(self._options.timeout_seconds):
                 tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
                 batch = builder.build(records, tally)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -11,6 +11,10 @@ from airflow_provider_connect.sources._kafka.options import Envelope
 _DEBEZIUM_ROWS = {"c": "after", "r": "after", "u": "after", "d": "before"}
 """Field with the row of each operation: https://debezium.io/documentation/reference/stable/connectors/postgresql.html
 (2026-11). Truncations (t) and messages (m) have no row."""
+
+
+_ENVELOPE_FIELDS = ("schema", "payload")
+_CHANGE_FIELDS = ("op", "before", "after")
 
 
 class Record(NamedTuple):
@@ -26,7 +30,7 @@ class Record(NamedTuple):
     timestamp_ms: int | None
     key: bytes | None
     value: bytes | None
-    headers: list[tuple[str, bytes | None]]
+    headers: Sequence[tuple[str, bytes | None]]
 
 
 class BadRecordError(ValueError):
@@ -44,33 +48,36 @@ class Fields(NamedTuple):
     is_row: bool = True
 
 
-def value_fields(value: bytes | None, envelope: Envelope) -> Fields:
+def value_fields(value: bytes | None, envelope: Envelope, names: Collection[str]) -> Fields:
     """Return the fields of a JSON value. A record without a value deletes its key.
 
+    :param names: the fields to return.
     :raises BadRecordError: the value has another form.
     """
     if value is None:
         return Fields({}, is_delete=True, is_row=envelope != "debezium")  # follows a delete of the same key
-    fields = _object(value, "value")
     if envelope == "none":
-        return Fields(fields)
+        return Fields(_object(value, "value", names))
+    fields = _object(value, "value", _ENVELOPE_FIELDS)
     payload = fields.get("payload", b"null") if "schema" in fields or envelope == "connect" else value
     if payload == b"null":
         return Fields({}, is_delete=True, is_row=envelope != "debezium")
-    fields = _object(payload, "value's payload")
-    return Fields(fields) if envelope == "connect" else _changed_row(fields)
+    if envelope == "connect":
+        return Fields(_object(payload, "value's payload", names))
+    return _changed_row(_object(payload, "value's payload", _CHANGE_FIELDS), names)
 
 
-def key_fields(key: bytes | None, envelope: Envelope) -> Mapping[str, bytes]:
+def key_fields(key: bytes | None, envelope: Envelope, names: Collection[str]) -> Mapping[str, bytes]:
     """Return the fields of a JSON key.
 
+    :param names: the fields to return.
     :raises BadRecordError: the key is missing or has another form.
     """
     if key is None:
         raise BadRecordError("the record has no key")
-    fields = _object(key, "key")
-    if envelope != "none" and fields.keys() == {"schema", "payload"}:
-        return _object(fields["payload"], "key's payload")
+    fields = _object(key, "key", {*names, *_ENVELOPE_FIELDS})
+    if envelope != "none" and fields.keys() >= {*_ENVELOPE_FIELDS}:
+        return _object(fields["payload"], "key's payload", names)
     return fields
 
 
@@ -103,7 +110,7 @@ def json_text(data: bytes | None) -> str | None:
     return text_of(data, "value")
 
 
-def _changed_row(fields: Mapping[str, bytes]) -> Fields:
+def _changed_row(fields: Mapping[str, bytes], names: Collection[str]) -> Fields:
     operation = fields.get("op", b"").strip(b'"').decode(errors="replace")
     if operation in ("t", "m"):
         return Fields({}, is_row=False)
@@ -114,10 +121,10 @@ def _changed_row(fields: Mapping[str, bytes]) -> Fields:
         if operation == "d":  # a table whose replica identity leaves the old row out
             return Fields({}, is_delete=True)
         raise BadRecordError(f"the value has no {_DEBEZIUM_ROWS[operation]}")
-    return Fields(_object(row, f"value's {_DEBEZIUM_ROWS[operation]}"), is_delete=operation == "d")
+    return Fields(_object(row, f"value's {_DEBEZIUM_ROWS[operation]}", names), is_delete=operation == "d")
 
 
-def _object(data: bytes, part: str) -> dict[str, bytes]:
+def _object(data: bytes, part: str, names: Collection[str]) -> dict[str, bytes]:
     import msgspec
 
     try:
@@ -125,7 +132,7 @@ def _object(data: bytes, part: str) -> dict[str, bytes]:
         raw: dict[str, Any] = _decoder().decode(data)
     except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
         raise BadRecordError(f"the {part} is no JSON object") from None
-    return {name: bytes(value) for name, value in raw.items()}
+    return {name: bytes(raw[name]) for name in names if name in raw}
 
 
 @lru_cache(1)

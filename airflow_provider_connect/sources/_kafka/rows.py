@@ -80,13 +80,13 @@ class RowBuilder:
             keys: Mapping[str, bytes] = {}
             key: Any = record.key
             if options.key_converter == "json":
-                keys = key_fields(record.key, options.envelope)
+                keys = key_fields(record.key, options.envelope, options.key_columns)
             elif options.key_converter == "string":
                 key = text_of(record.key, "key")
             if not self._has_fields:
                 value = self._read_value(record.value)
                 return Decoded(record, key, keys, value, Fields({}, is_delete=record.value is None))
-            fields = value_fields(record.value, options.envelope)
+            fields = value_fields(record.value, options.envelope, options.columns)
         except BadRecordError as error:
             self._reject(record, str(error), tally)
             return None
@@ -115,18 +115,16 @@ class RowBuilder:
         else:
             columns[VALUE_COLUMN] = pa.array([one.value for one in decoded], self.schema.field(VALUE_COLUMN).type)
         columns[DELETE_COLUMN] = pa.array([one.fields.is_delete for one in decoded], pa.bool_())
-        own_columns = {
-            "topic": pa.array([record.topic for record in records], pa.string()),
-            "partition": pa.array([record.partition for record in records], pa.int32()),
-            "offset": pa.array([record.offset for record in records], pa.int64()),
-            "timestamp": pa.array([record.timestamp_ms for record in records], pa.timestamp("ms", tz="UTC")).cast(
-                pa.timestamp("us", tz="UTC")
-            ),
-            "headers": pa.array([_headers_text(record.headers) for record in records], pa.string()),
+        places = [
+            pa.array([record.identity for record in records], pa.string()),
+            pa.array([record.partition for record in records], pa.int32()),
+            pa.array([record.offset for record in records], pa.int64()),
+        ]
+        columns |= {f"{PREFIX}partition": places[1], f"{PREFIX}offset": places[2]}
+        columns |= {
+            f"{PREFIX}{name}": _OWN_VALUES[name](records) for name in options.own_columns if name in _OWN_VALUES
         }
-        columns |= {f"{PREFIX}{name}": own_columns[name] for name in options.own_columns}
-        ids = pa.array([record.identity for record in records], pa.string())
-        columns["record_key"] = hex_record_keys("", [ids, own_columns["partition"], own_columns["offset"]])
+        columns["record_key"] = hex_record_keys("", places)
         return columns, bad_rows
 
     def _reject(self, record: Record, reason: str, tally: Tally) -> None:
@@ -205,10 +203,25 @@ def _typed(texts: Sequence[bytes | None], kind: str, subject: str, bad_rows: dic
 def _to_batch(columns: Mapping[str, pa.Array], schema: pa.Schema) -> pa.RecordBatch:
     import pyarrow as pa
 
-    return pa.RecordBatch.from_arrays([columns[name] for name in schema.names], schema=schema)
+    return pa.RecordBatch.from_arrays([pa.array(columns[field.name], field.type) for field in schema], schema=schema)
+
+
+def _times(records: Sequence[Record]) -> pa.Array:
+    import pyarrow as pa
+
+    milliseconds = pa.array([record.timestamp_ms for record in records], pa.timestamp("ms", tz="UTC"))
+    return milliseconds.cast(pa.timestamp("us", tz="UTC"))
 
 
 def _headers_text(headers: Sequence[tuple[str, bytes | None]]) -> str:
     """Return headers as a JSON array of names and values. Bytes that are not UTF-8 become U+FFFD."""
     pairs = [[name, None if value is None else value.decode(errors="replace")] for name, value in headers]
     return json.dumps(pairs, ensure_ascii=False, separators=(",", ":"))
+
+
+_OWN_VALUES: dict[str, Callable[[Sequence[Record]], Any]] = {
+    "topic": lambda records: [record.topic for record in records],
+    "timestamp": _times,
+    "headers": lambda records: [_headers_text(record.headers) for record in records],
+}
+"""Values of the own columns that are not part of every row's key."""
