@@ -33,15 +33,17 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo demo-stop check lint types site fast fast-first fast-second fast-third test slow integration system real campaign mutants benchmark docs format clean
+.PHONY: help demo demo-stop check lint types site fast fast-first fast-second fast-third test slow integration system real campaign mutants benchmark benchmark-long docs format clean
 
 help:  ## List the targets.
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(READY): constraints.txt pyproject.toml
 	@echo "Making the environment in .venv (about three minutes, once)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' & \
+	pip=$$!; seconds=0; while kill -0 $$pip 2>/dev/null; do sleep 1; seconds=$$((seconds + 1)); \
+	[ $$((seconds % 5)) -ne 0 ] || echo "installing for $$seconds s, $$(du -sm .venv | cut -f1) MB in .venv"; done; wait $$pip
 	@touch $(READY)
 
 demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest, sql or x_search; SINK=delta, or bigquery and kafka for mixpanel).
@@ -100,8 +102,12 @@ campaign: $(READY)  ## Many examples, thirty days at once, every kind of backfil
 mutants: $(READY)  ## Break the product in the places of tests/equipment/breaks, and see that tests find each (ONLY=name for one of them).
 	@$(BIN)/python -m tests.equipment.breaks $(if $(ONLY),--only "$(ONLY)")
 
-benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
-	@$(BIN)/python tests/benchmarks/day.py
+benchmark: $(READY)  ## Print the speed and memory figures beside curl's. BASE=<commit> compares with a commit by turns, and fails if a figure is worse.
+	@$(BIN)/python tests/benchmarks/$(if $(BASE),compare.py --base "$(BASE)",day.py)
+
+LONG := day.py kafka.py bigquery.py delta_days.py delta_merge.py kafka_ledger.py kafka_turns.py sql.py rest.py parse.py page.py
+benchmark-long: $(READY)  ## Print all figures that the pages name: growth of ledgers, each sink and source (an hour).
+	@for name in $(LONG); do echo "== $$name"; $(BIN)/python tests/benchmarks/$$name || exit 1; done
 
 docs: $(READY)  ## Write docs/options.md, and the marked parts of other pages, from the code; build the site into build/site.
 	@$(BIN)/python docs/make_options.py

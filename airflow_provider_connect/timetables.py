@@ -100,14 +100,12 @@ class EveryTimetable(_IntervalTimetable):
 
     :param period: such as ``15 minutes`` or ``6 hours``. Divides an hour or a day into equal parts.
     :param timezone: IANA zone of the days.
-    :raises ConfigError: the period divides no hour or day, or the zone is unknown.
+    :raises ConfigError: the period divides no hour or day, the zone is unknown, or its clock changes split the parts.
     """
 
     def __init__(self, period: str, timezone: str) -> None:
-        from airflow_provider_connect.window import zone  # noqa: PLC0415
-
-        zone(timezone)
         self.expression = _cron_of_period(period)
+        _check_clock_changes(period, timezone)
         super().__init__(self.expression, timezone=timezone)
         self.timezone = timezone
         self.period = period
@@ -140,6 +138,31 @@ def _cron_of_period(period: object) -> str:
     return f"{step} * * * *" if match[2] == "minute" else f"0 {step} * * *"
 
 
+def _check_clock_changes(period: str, timezone: str) -> None:
+    """Refuse a zone whose clocks change by a part of the period. Only Australia/Lord_Howe changes by half an hour.
+
+    Airflow 3.3's cron schedule finds no next run there: "timetable did not advance past".
+
+    :raises ConfigError: the zone is unknown, or its clock changes split the parts.
+    """
+    from airflow_provider_connect.window import zone  # noqa: PLC0415
+
+    clock = zone(timezone)
+    year = dt.datetime.now(dt.UTC).year
+    offsets = [dt.datetime(year, month, 1, tzinfo=clock).utcoffset() or dt.timedelta() for month in range(1, 13)]
+    change = max(offsets) - min(offsets)
+    count, unit = period.split()
+    length = dt.timedelta(minutes=int(count)) if unit.startswith("minute") else dt.timedelta(hours=int(count))
+    if change % dt.timedelta(hours=1) and change % length:
+        from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
+
+        minutes = change // dt.timedelta(minutes=1)
+        raise ConfigError(
+            f"every({period!r}, {timezone!r}): clocks there change by {minutes} minutes. "
+            f"Set a period that divides {minutes} minutes, or the zone UTC"
+        )
+
+
 def every(period: str, timezone: str = "UTC") -> EveryTimetable:
     """Return a schedule with a run for each part of a day, such as every 15 minutes, for sources that read increments.
 
@@ -147,7 +170,7 @@ def every(period: str, timezone: str = "UTC") -> EveryTimetable:
 
     :param period: such as ``15 minutes`` or ``1 hour``. Divides an hour or a day into equal parts.
     :param timezone: the source's IANA zone.
-    :raises ConfigError: the period divides no hour or day, or the zone is unknown.
+    :raises ConfigError: the period divides no hour or day, the zone is unknown, or its clock changes split the parts.
     """
     from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
 

@@ -273,10 +273,18 @@ class Settled:
         reached = self.position or (self.origin - ONE_DAY if self.origin else None)
         if reached is None:
             return None
+        return max(0, (self._last_requested(yesterday, schedule, reached) - reached).days)
+
+    def unsettled_days(self, yesterday: dt.date, schedule: Schedule) -> DaySet:
+        """Return the requested days up to yesterday that are not settled. Empty if no first day is known."""
+        first = self.origin or (self.days.ranges[0][0] if self.days.ranges else None)
+        if first is None:
+            return DaySet()
+        return self.days.missing(first, self._last_requested(yesterday, schedule, first - ONE_DAY))
+
+    def _last_requested(self, yesterday: dt.date, schedule: Schedule, reached: dt.date) -> dt.date:
         last_requested = yesterday if schedule.last_day is None else min(yesterday, schedule.last_day)
-        if not schedule.is_set:
-            last_requested = min(last_requested, self.last_day or reached)
-        return max(0, (last_requested - reached).days)
+        return last_requested if schedule.is_set else min(last_requested, self.last_day or reached)
 
 
 def reloadable_days(published: DaySet, *, replaces_whole: bool) -> DaySet:

@@ -107,7 +107,7 @@ async def load_start(viewer: Viewer, dag_id: str) -> dt.datetime | None:
 
 async def missing_json(viewer: Viewer, stream: Stream) -> list[dict[str, Any]]:
     """Return the ranges of a stream's missing days, oldest first."""
-    if not stream.gaps.ranges:
+    if not stream.missing_days.ranges:
         return []
     days = missing_days(stream, await load_start(viewer, stream.dag["dag_id"]))
     return [

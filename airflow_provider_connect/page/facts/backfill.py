@@ -119,13 +119,13 @@ def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None
 
 
 def missing_days(stream: Stream, starts_at: dt.datetime | None) -> DaySet:
-    """Return the days of a stream's gaps that its DAG should have loaded and no run loads now.
+    """Return the missing days that a stream's DAG should have loaded and no run loads now.
 
     :param starts_at: start of the DAG. Earlier days are not missing. None if unknown.
     """
     return DaySet.from_dates(
         day
-        for day in stream.gaps
+        for day in stream.missing_days
         if (starts_at is None or start_of(day, stream.zone) >= starts_at)
         and not any(run.covers(day) for run in stream.active_runs)
     )

@@ -169,6 +169,14 @@ class Stream:
         return DaySet() if self.offset is None else self.settled.gaps
 
     @cached_property
+    def missing_days(self) -> DaySet:
+        """Days that a backfill would add: the gaps, and the days behind if Airflow plans no run for them."""
+        by_day = not (self.connectors.follows or self.connectors.replaces_whole)
+        if self.offset is None or not by_day or self._days_due or self.active_runs or not self._is_stalled:
+            return self.gaps
+        return self.settled.unsettled_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
+
+    @cached_property
     def failed_runs(self) -> list[TaskRun]:
         """Failed task instances, newest first, without those with days that were loaded since."""
         runs = [run for run in self.runs if run.phase == "failed" and not self._is_repaired(run)]
@@ -266,11 +274,15 @@ class Stream:
         return StreamState("late", f"{lag}By its schedule {due} should be done")
 
     def _stalled_state(self) -> StreamState | None:
-        """Return the state of a DAG that has a schedule and no next run, such as while other runs wait."""
-        summary = self.dag.get("timetable_summary") or ""
-        if "Asset" in summary or summary in _WITHOUT_DAYS or not self.lag_days:
+        if not self._is_stalled:
             return None
-        return StreamState("late", f"{_plural_days(self.lag_days)} behind. Airflow plans no run")
+        return StreamState("late", f"{_plural_days(self.lag_days or 0)} behind. Airflow plans no run")
+
+    @property
+    def _is_stalled(self) -> bool:
+        """True for a DAG that has a schedule, days behind and no next run, such as while other runs wait."""
+        summary = self.dag.get("timetable_summary") or ""
+        return bool(self.lag_days) and "Asset" not in summary and summary not in _WITHOUT_DAYS
 
     @property
     def _increment_due(self) -> dt.datetime | None:
