@@ -74,16 +74,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
-        gc.set_threshold(100_000, 20, 50)
+        gc.set_threshold(300_000, 20, 50)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     end_time_limits()
     tell_versions(session.config)
-    gc.unfreeze()
-    gc.collect()  # pytest shows what fails when garbage of tests goes
-    gc.freeze()  # pytest looks through all objects five more times
-    atexit.register(gc.unfreeze)  # what libraries tear down at the end must be found
+    # What libraries tear down at the end must be found, but not by pytest, which looks through all objects five times.
+    atexit.register(gc.unfreeze)
 
 
 __all__ = [
