@@ -12,7 +12,6 @@ import datetime as dt
 import re
 import secrets
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 from pydantic import Field
@@ -31,11 +30,11 @@ from airflow_provider_connect.stage.manifest import (
     require_own_files,
 )
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.together import call_together
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
 PLAN_NAME = "plan.json"
-_AT_ONCE = 8
 
 
 class PollPlan(Wire):
@@ -121,13 +120,8 @@ def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) ->
             return None
         return record.polled if record.part == plan.parts[part] else None
 
-    with ThreadPoolExecutor(_AT_ONCE, "records") as pool:
-        records = {
-            part: result
-            for part, result in zip(recorded_parts, pool.map(read_record, recorded_parts), strict=True)
-            if result
-        }
-    return plan.taken | records
+    results = call_together(root, read_record, recorded_parts)
+    return plan.taken | {part: result for part, result in zip(recorded_parts, results, strict=True) if result}
 
 
 def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollResult]) -> dict[int, PollResult]:
@@ -150,8 +144,8 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
             return False
         return True
 
-    with ThreadPoolExecutor(_AT_ONCE, "take-over") as pool:
-        copied_files = [new for (_, new), is_copied in zip(pairs, pool.map(copy_file, pairs), strict=True) if is_copied]
+    are_copied = call_together(root, copy_file, pairs)
+    copied_files = [new for (_, new), is_copied in zip(pairs, are_copied, strict=True) if is_copied]
     entries = root.entries([file.path for file in copied_files])
     root.sync(entries)
     intact_paths = {

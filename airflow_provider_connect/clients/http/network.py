@@ -130,7 +130,9 @@ class Network(httpcore.NetworkBackend):
         raise refusal
 
     def _resolve(self, host: str, port: int) -> list[Any]:
-        """Resolve a name in a thread, because a hanging lookup cannot be interrupted."""
+        """Resolve a name in a thread, since a hanging lookup cannot be interrupted. A number needs no lookup."""
+        if _is_number(host):
+            return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
         def look_up() -> None:
