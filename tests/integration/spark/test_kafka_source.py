@@ -263,3 +263,27 @@ def test_changes_by_key_merge_into_the_newest_version_of_each_row(loads: Loads, 
     assert load("2026-11-02") == [(0, "made"), (1, "changed"), (3, "later"), (4, "new")]
     change("c", 2, "again")
     assert load("2026-11-03") == [(0, "made"), (1, "changed"), (2, "again"), (3, "later"), (4, "new")]
+
+
+def test_runs_of_a_topic_into_bigquery_and_into_another_topic(
+    loads: Loads, topic: Topic, bigquery_target: Any, kafka_target: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit = loads.submit
+    submit.staging.mkdir()
+    options = {"table": bigquery_target.sink.table}
+    for name, target in (("bigquery", bigquery_target), ("kafka", kafka_target)):
+        if name == "kafka":
+            options = {"topic": target.sink.topic, "ledger_topic": target.sink.ledger_topic, "key_fields": ["id"]}
+        monkeypatch.setattr(submit, "sink_options", lambda options=options: options)
+        submit.sink_name, submit.sink_connections = name, target.connections
+        topic.write(*range(20))
+        loads.load(f"{name}-first")
+        topic.write(*range(20, 30))
+        loads.load(f"{name}-second")
+        loads.load(f"{name}-first", clear_number=1)
+    ids = Counter(row["id"] for row in bigquery_target.query("SELECT id FROM {table}"))
+    assert ids == Counter(range(30))
+    mirrored = [json.loads(record.value) for record in kafka_target.records()]
+    assert {row["id"] for row in mirrored} == set(range(30))
+    newest = [record for record in kafka_target.records() if record.generation == 2]
+    assert len(newest) == 50, "the cleared first run holds the topic's first fifty records"
