@@ -12,7 +12,7 @@
 host, port   a broker, where the extra has no ``bootstrap.servers``
 login        user of SASL
 password     password of the user
-extra        settings of librdkafka: https://docs.confluent.io/platform/current/clients/librdkafka/html/md_CONFIGURATION.html
+extra        ``schema.registry.url``, ``.login`` and ``.password`` for Avro, and librdkafka's settings: https://docs.confluent.io/platform/current/clients/librdkafka/html/md_CONFIGURATION.html
              (2026-11)
 ============ =====================================================================================
 
@@ -115,7 +115,19 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
         """Return the problems of the connection."""
         from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415  # not for DAG files
 
-        return check_connection(connection)
+        problems = check_connection(connection)
+        if "avro" in (self.key_converter, self.value_converter):
+            problems += self._registry_problems(connection)
+        return problems
+
+    def _registry_problems(self, connection: Connection) -> list[str]:
+        from airflow_provider_connect.clients.kafka.connection import registry_connection  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.clients.kafka.registry import check_connection  # noqa: PLC0415  # not for DAG files
+
+        registry = registry_connection(connection)
+        if registry is None:
+            return [f"connection {connection.conn_id!r}: converter 'avro' needs schema.registry.url in the extra"]
+        return check_connection(registry)
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> Sequence[Finding]:
         """Return the number of topics, partitions and offsets that a first run would read. Reads no record."""

@@ -12,7 +12,9 @@ from airflow_provider_connect.sources._kafka.spans import OnLost, Start
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import SourceKind, ZoneName
 
-Converter = Literal["string", "bytes", "json"]
+Converter = Literal["string", "bytes", "json", "avro", "json_schema"]
+FIELD_CONVERTERS = ("json", "avro", "json_schema")
+"""Converters whose records have fields."""
 Envelope = Literal["none", "connect", "debezium"]
 OwnColumn = Literal["topic", "partition", "offset", "timestamp", "headers"]
 
@@ -80,12 +82,13 @@ class KafkaOptions(Source):
     )
     key_converter: Converter = Field(
         default="string",
-        description="Form of the records' keys. string and bytes give the column kafka_key. json gives key_columns.",
+        description="Form of the records' keys. string and bytes give the column kafka_key, the others key_columns.",
     )
     value_converter: Converter = Field(
         default="json",
-        description="Form of the records' values. string and bytes give the column value, and so does json without "
-        "columns, as checked JSON text.",
+        description="Form of the records' values. string and bytes give the column value, and so do the others without "
+        "columns, as checked JSON text. avro and json_schema are forms of a schema registry. avro reads its schemas "
+        "from schema.registry.url in the connection's extra.",
     )
     envelope: Envelope = Field(
         default="none",
@@ -145,14 +148,14 @@ def option_problems(options: KafkaOptions) -> list[str]:
         problems.append("stream: topics_pattern needs a name for its stream")
     elif not _STREAM.fullmatch(options.stream_name):
         problems.append("stream: use at most 200 letters, digits, '_', '-' and '.'")
-    if options.columns and options.value_converter != "json":
+    if options.columns and options.value_converter not in FIELD_CONVERTERS:
         problems.append(f"columns: value_converter={options.value_converter!r} gives the column value. Use json")
-    if options.key_columns and options.key_converter != "json":
+    if options.key_columns and options.key_converter not in FIELD_CONVERTERS:
         problems.append(f"key_columns: key_converter={options.key_converter!r} gives the column kafka_key. Use json")
-    if options.key_converter == "json" and not options.key_columns:
-        problems.append("key_converter='json': name the fields in key_columns, or use string for the whole key")
-    if options.envelope != "none" and not (options.columns and options.value_converter == "json"):
-        problems.append(f"envelope={options.envelope!r}: set value_converter='json' and columns")
+    if options.key_converter in FIELD_CONVERTERS and not options.key_columns:
+        problems.append(f"key_converter={options.key_converter!r}: name the fields in key_columns, or use bytes")
+    if options.envelope != "none" and not (options.columns and options.value_converter in FIELD_CONVERTERS):
+        problems.append(f"envelope={options.envelope!r}: set columns, and a value_converter of fields such as json")
     if both := options.columns.keys() & options.key_columns.keys():
         problems.append(f"columns, key_columns: {', '.join(sorted(both))} would come twice")
     if taken := [name for name in (*options.columns, *options.key_columns) if is_reserved(name)]:

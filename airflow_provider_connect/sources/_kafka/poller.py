@@ -6,10 +6,14 @@ import datetime as dt
 import logging
 import threading
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.capabilities.poller import Follows
+from airflow_provider_connect.clients.kafka.connection import registry_connection
+from airflow_provider_connect.clients.kafka.registry import RegistryClient
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.days import require_begun
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._kafka.cluster import Cluster
@@ -17,6 +21,7 @@ from airflow_provider_connect.sources._kafka.consumer import open_consumer
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
 from airflow_provider_connect.sources._kafka.positions import Position
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
+from airflow_provider_connect.sources._kafka.registered import AvroReader
 from airflow_provider_connect.sources._kafka.rows import RowBuilder, schema_of
 from airflow_provider_connect.sources._kafka.spans import next_increment, same_increment
 from airflow_provider_connect.window import Day
@@ -92,16 +97,32 @@ class KafkaPoller(Poller, Follows):
         """
         (day,) = part.days
         ranges = [OffsetRange(*values) for values in part.params["ranges"]]
-        builder = RowBuilder(self._options)
         self._require_same_topics(ranges)
         reads_headers = "headers" in self._options.own_columns
-        with open_consumer(self._connection, ranges, reads_headers=reads_headers) as reader:
+        with ExitStack() as stack:
+            builder = RowBuilder(self._options, self._open_avro_reader(stack))
+            reader = stack.enter_context(open_consumer(self._connection, ranges, reads_headers=reads_headers))
             for records in reader.read(self._options.timeout_seconds):
                 tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
                 batch = builder.build(records, tally)
                 if batch.num_rows:
                     yield day, batch
         self._require_same_topics(ranges)
+
+    def _open_avro_reader(self, stack: ExitStack) -> AvroReader | None:
+        """Return a reader of Avro, whose registry the stack closes. None if no record is Avro.
+
+        :raises ConfigError: the connection names no registry.
+        """
+        if "avro" not in (self._options.key_converter, self._options.value_converter):
+            return None
+        connection = registry_connection(self._connection)
+        if connection is None:
+            raise ConfigError(
+                f"connection {self._connection.conn_id!r}: converter 'avro' needs schema.registry.url in the extra"
+            )
+        registry = RegistryClient(connection, self._options.timeout_seconds)
+        return AvroReader(stack.enter_context(closing(registry)))
 
     def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:
         """Check that no topic was deleted and made again since the plan: its offsets would be those of other records.

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.keys import hex_record_keys
 from airflow_provider_connect.sources._kafka.columns import arrow_type, read_column
-from airflow_provider_connect.sources._kafka.options import PREFIX, Converter, KafkaOptions
+from airflow_provider_connect.sources._kafka.options import FIELD_CONVERTERS, PREFIX, Converter, KafkaOptions
 from airflow_provider_connect.sources._kafka.records import (
     BadRecordError,
     Fields,
@@ -19,6 +19,7 @@ from airflow_provider_connect.sources._kafka.records import (
     text_of,
     value_fields,
 )
+from airflow_provider_connect.sources._kafka.registered import ReadJson, read_registered_json
 from airflow_provider_connect.stage.rejects import Reject
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ VALUE_COLUMN = "value"
 class Decoded(NamedTuple):
     """A record whose key and value could be read.
 
-    :param key: text or bytes of the column ``kafka_key``. None for JSON keys with columns.
+    :param key: text or bytes of the column ``kafka_key``. Unused with key columns.
     :param value: the same of the column ``value``.
     """
 
@@ -48,15 +49,17 @@ class Decoded(NamedTuple):
 class RowBuilder:
     """Makes batches of rows from records. One for each partition that is polled."""
 
-    def __init__(self, options: KafkaOptions) -> None:
+    def __init__(self, options: KafkaOptions, read_avro: ReadJson | None = None) -> None:
         self._options = options
         self.schema = schema_of(options)
-        self._has_fields = options.value_converter == "json" and bool(options.columns)
+        self._has_fields = bool(options.columns)
+        read_json: dict[str, ReadJson | None] = {"avro": read_avro, "json_schema": read_registered_json}
+        self._read_key_json = read_json.get(options.key_converter)
+        self._read_value_json = read_json.get(options.value_converter)
         self._read_value: Callable[[bytes | None], Any] = {
             "string": lambda value: text_of(value, "value"),
             "bytes": lambda value: value,
-            "json": json_text,
-        }[options.value_converter]
+        }.get(options.value_converter, json_text)
 
     def build(self, records: Sequence[Record], tally: Tally) -> pa.RecordBatch:
         """Return the rows of the records, without those that are set aside.
@@ -79,14 +82,16 @@ class RowBuilder:
         try:
             keys: Mapping[str, bytes] = {}
             key: Any = record.key
-            if options.key_converter == "json":
-                keys = key_fields(record.key, options.envelope, options.key_columns)
+            if options.key_columns:
+                key_json = _converted(record.key, self._read_key_json)
+                keys = key_fields(key_json, options.envelope, options.key_columns)
             elif options.key_converter == "string":
                 key = text_of(record.key, "key")
+            value_json = _converted(record.value, self._read_value_json)
             if not self._has_fields:
-                value = self._read_value(record.value)
+                value = self._read_value(value_json)
                 return Decoded(record, key, keys, value, Fields({}, is_delete=record.value is None))
-            fields = value_fields(record.value, options.envelope, options.columns)
+            fields = value_fields(value_json, options.envelope, options.columns)
         except BadRecordError as error:
             self._reject(record, str(error), tally)
             return None
@@ -102,7 +107,7 @@ class RowBuilder:
         options, records = self._options, [one.record for one in decoded]
         columns: dict[str, Any] = {}
         bad_rows: dict[int, str] = {}
-        if options.key_converter == "json":
+        if options.key_columns:
             for name, kind in options.key_columns.items():
                 texts = [one.key_fields.get(name) for one in decoded]
                 columns[name] = _typed(texts, kind, f"key's field {name!r}", bad_rows)
@@ -157,12 +162,12 @@ def schema_of(options: KafkaOptions) -> pa.Schema:
         ),
     }
     fields = [_typed_field(name, kind, "key") for name, kind in options.key_columns.items()]
-    if options.key_converter != "json":
+    if not options.key_columns:
         fields.append(_field("key", _whole_type(options.key_converter), "Key of the record."))
-    if options.value_converter == "json" and options.columns:
+    if options.columns:
         fields += [_typed_field(name, kind, "value") for name, kind in options.columns.items()]
     else:
-        metadata = {"json": "checked"} if options.value_converter == "json" else {}
+        metadata = {"json": "checked"} if options.value_converter in FIELD_CONVERTERS else {}
         metadata["comment"] = "Value of the record."
         fields.append(pa.field(VALUE_COLUMN, _whole_type(options.value_converter), metadata=metadata))
     fields.append(_field("delete", pa.bool_(), "True if the record deletes its key.", required=True))
@@ -170,6 +175,10 @@ def schema_of(options: KafkaOptions) -> pa.Schema:
     key_comment = "Key of the record: XXH3-128 over topic id, partition and offset, 32 hex digits."
     fields.append(pa.field("record_key", pa.string(), nullable=False, metadata={"comment": key_comment}))
     return pa.schema(fields)
+
+
+def _converted(data: bytes | None, read_json: ReadJson | None) -> bytes | None:
+    return data if data is None or read_json is None else read_json(data)
 
 
 def _field(name: str, kind: pa.DataType, comment: str, *, required: bool = False, **metadata: str) -> pa.Field:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import itertools
 import json
 import os
@@ -10,14 +11,19 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from decimal import Decimal
 from typing import Any
 
 import pytest
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+from confluent_kafka.schema_registry import SchemaRegistryClient
+from confluent_kafka.schema_registry.avro import AvroSerializer
+from confluent_kafka.serialization import MessageField, SerializationContext
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
+from tests.equipment.kafka.registry import SchemaRegistry
 from tests.integration.conftest import Driven, Submitter
 from tests.standins.kafka_broker import KafkaBroker
 
@@ -287,3 +293,47 @@ def test_runs_of_a_topic_into_bigquery_and_into_another_topic(
     assert {row["id"] for row in mirrored} == set(range(30))
     newest = [record for record in kafka_target.records() if record.generation == 2]
     assert len(newest) == 50, "the cleared first run holds the topic's first fifty records"
+
+
+AVRO = {
+    "type": "record",
+    "name": "Order",
+    "fields": [
+        {"name": "id", "type": "long"},
+        {"name": "note", "type": ["null", "string"], "default": None},
+        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
+        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
+        {"name": "tags", "type": {"type": "array", "items": "string"}},
+    ],
+}
+
+
+def test_avro_of_several_schema_versions(
+    loads: Loads, topic: Topic, registry: SchemaRegistry, kafka_connection: Connection
+) -> None:
+    loads.connection = kafka_connection.model_copy(
+        update={"extra": kafka_connection.extra | {"schema.registry.url": registry.url}}
+    )
+    at = dt.datetime(2026, 11, 1, 12, 30, 0, 123456, dt.UTC)
+    context = SerializationContext(topic.name, MessageField.VALUE)
+    newer = AVRO | {"fields": [*AVRO["fields"], {"name": "extra", "type": "int", "default": 0}]}
+    with SchemaRegistryClient({"url": registry.url}) as client:
+        for number, schema in enumerate((AVRO, newer)):
+            encode = AvroSerializer(client, json.dumps(schema))
+            row = {"id": number, "note": None, "amount": Decimal("12.50"), "at": at, "tags": ["a", "b"], "extra": 1}
+            topic.producer.produce(topic.name, encode(row, context), str(number))
+    topic.producer.produce(topic.name, None, "0")
+    assert topic.producer.flush(30) == 0
+    columns = {"id": "bigint", "note": "string", "amount": "decimal(12,2)", "at": "timestamp", "tags": "json"}
+    loads.load(value_converter="avro", columns=columns)
+    rows = DeltaTable(str(loads.submit.table)).to_pyarrow_table().to_pylist()
+    assert sorted((row["id"], row["amount"], row["at"], row["tags"]) for row in rows if not row["kafka_delete"]) == [
+        (number, Decimal("12.50"), at, '["a","b"]') for number in (0, 1)
+    ]
+    topic.producer.produce(topic.name, b'{"id": 1}', "1")
+    assert topic.producer.flush(30) == 0
+    assert "the record has no schema id" in loads.refusal(value_converter="avro", columns=columns)
+    topic.producer.produce(topic.name, b"\0\0\x0f\xff\xff" + b"x", "2")
+    assert topic.producer.flush(30) == 0
+    tolerant = {"value_converter": "avro", "columns": columns, "errors_tolerance": "all", "retry_budget_seconds": 0}
+    assert "does not know schema 1048575" in loads.refusal(**tolerant)

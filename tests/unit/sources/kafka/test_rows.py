@@ -210,7 +210,7 @@ def test_the_key_of_a_row_names_topic_partition_and_offset() -> None:
         ({"topics": ["a"], "columns": {"kafka_offset": "bigint"}}, "is a name of our own columns"),
         ({"topics": ["a"], "columns": {"Day": "date"}}, "is a name of our own columns"),
         ({"topics": ["a"], "key_converter": "json"}, "name the fields in key_columns"),
-        ({"topics": ["a"], "envelope": "debezium"}, "set value_converter='json' and columns"),
+        ({"topics": ["a"], "envelope": "debezium"}, "set columns, and a value_converter of fields"),
         ({"topics": ["a"], "colums": {}}, "columns"),
     ],
 )
