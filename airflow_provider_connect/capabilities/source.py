@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, ClassVar, NamedTuple
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.window import Day
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.findings import Finding, ProposalRequest
     from airflow_provider_connect.polling.quota.limits import Quota
     from airflow_provider_connect.polling.quota.turns import KeyStore
+    from airflow_provider_connect.source import Source
 
 
 class HasQuota(ABC):
@@ -74,6 +75,60 @@ class CountsLate:
 
 class ReloadsWhenLost:
     """A source of increments that reads all rows again if its position is lost."""
+
+
+class ListedStream(NamedTuple):
+    """One stream of a source that has many.
+
+    :param title: name for messages.
+    :param names: values of ``schema`` and ``table`` in the sink's target.
+    :param choices: names under which the stream may have been loaded. A new stream gets the first.
+    """
+
+    title: str
+    names: Mapping[str, str]
+    choices: tuple[str, ...]
+
+
+class StreamListing(NamedTuple):
+    """The streams of a source at a moment.
+
+    :param problems: by title, why a stream that the options name cannot be loaded.
+    """
+
+    streams: Sequence[ListedStream]
+    problems: Mapping[str, str]
+
+
+class ListsStreams(ABC):
+    """A source whose options choose many streams, which are known at run time."""
+
+    parallel_streams: int
+    """Most streams that a job moves at the same time."""
+
+    @abstractmethod
+    def list_streams(self, connection: Connection) -> StreamListing:
+        """Return the streams, sorted. Uses the network.
+
+        :raises ConfigError: the options choose no stream.
+        :raises RetriableError: the system is unreachable.
+        """
+
+    @abstractmethod
+    def stream_source(self, choice: str) -> Source:
+        """Return the source of one stream.
+
+        :param choice: one of :attr:`ListedStream.choices`.
+        :raises ConfigError: its name cannot be part of ledger and offset.
+        """
+
+    @abstractmethod
+    def example(self) -> ListedStream:
+        """Return a stream that need not exist, to validate options without network."""
+
+    @abstractmethod
+    def may_choose(self, stream_key: str) -> bool:
+        """Return True if the options may choose the stream with a key, whether it exists or not."""
 
 
 class Inspects(ABC):

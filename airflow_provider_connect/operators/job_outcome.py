@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -36,6 +37,17 @@ def read_report(config: JobConfig) -> JobReport | None:
     except ValidationError:
         return None
     return report if report.attempt == config.attempt else None
+
+
+def explain_missing_report(failure: Exception | None, folder: Path) -> Exception:
+    """Return the error of a job that left no report.
+
+    :param failure: the error of spark-submit. None if it ended without one.
+    :param folder: the run's folder. If it is missing, the operator was killed and has stopped Spark itself.
+    """
+    if failure is None:
+        return RetriableError("spark-submit ended without an error, but its job left no report")
+    return (explain_exit(failure) if folder.exists() else None) or failure
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:

@@ -72,7 +72,14 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.capabilities.source import Inspects, NamesColumns, ReloadsWhenLost
+from airflow_provider_connect.capabilities.source import (
+    Inspects,
+    ListedStream,
+    ListsStreams,
+    NamesColumns,
+    ReloadsWhenLost,
+    StreamListing,
+)
 from airflow_provider_connect.clients.sql.startup_settings import search_path
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
@@ -80,12 +87,13 @@ from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._sql.options import JDBC, POSTGRES, RECORD_KEY, SqlOptions, option_problems
+from airflow_provider_connect.sources._sql.table_patterns import may_choose
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
-class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
-    """One table or query of a database.
+class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspects):
+    """One table or query of a database, or many tables.
 
     :raises ConfigError: lists all problems of the options.
     """
@@ -125,8 +133,32 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability, or None. ``ReloadsWhenLost`` depends on ``snapshot_mode``."""
+        """Return a capability, or None. ``ReloadsWhenLost`` depends on ``snapshot_mode``, ``ListsStreams`` on tables."""
+        if kind is ListsStreams and self.tables is None:
+            return None
         return None if kind is ReloadsWhenLost and not self.start_mode.reloads_when_lost else super().capability(kind)
+
+    def list_streams(self, connection: Connection) -> StreamListing:
+        """Return a stream for each table that ``tables`` chooses."""
+        from airflow_provider_connect.sources._sql import streams  # noqa: PLC0415  # not for DAG files
+
+        return streams.list_streams(self, connection)
+
+    def stream_source(self, choice: str) -> Self:
+        """Return the source of one table."""
+        options = {name: getattr(self, name) for name in self.model_fields_set - {"tables", "parallel_streams"}}
+        return type(self)(**options, table=choice)
+
+    def example(self) -> ListedStream:
+        """Return a table's stream, to validate options without a database."""
+        return ListedStream("public.orders", {"schema": "public", "table": "orders"}, ("orders", "public.orders"))
+
+    def may_choose(self, stream_key: str) -> bool:
+        """Return True if ``tables`` may choose the table of a stream. The schema of ``orders`` is unknown."""
+        connection_part = f"{self.conn_id}."
+        return stream_key.startswith(connection_part) and may_choose(
+            self.tables or (), stream_key.removeprefix(connection_part)
+        )
 
     def column_names(self) -> list[str] | None:
         """Return the loaded columns. None if ``columns`` or ``key`` is not set."""
