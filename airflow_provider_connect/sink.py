@@ -90,7 +90,7 @@ class Sink(Connector):
         """
         options = {name: getattr(self, name) for name in self.model_fields_set}
         target = with_stream_names(str(options[self.stream_option]), names)
-        return self.from_options(options | {self.stream_option: target})
+        return type(self)(**options | {self.stream_option: target})
 
     @property
     def connection_ids(self) -> tuple[str, ...]:

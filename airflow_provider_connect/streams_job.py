@@ -1,7 +1,6 @@
 """The wire formats of a job with many streams: :class:`StreamsJob` in, :class:`StreamsReport` out.
 
-Each stream has a :class:`~airflow_provider_connect.job.JobConfig` and a :class:`~airflow_provider_connect.job.JobReport`
-of its own, as in a job of one stream.
+Each stream has its own :class:`.JobConfig` and :class:`.JobReport`, as in a job of one stream.
 """
 
 from __future__ import annotations

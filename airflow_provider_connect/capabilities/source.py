@@ -94,10 +94,12 @@ class StreamListing(NamedTuple):
     """The streams of a source at a moment.
 
     :param problems: by title, why a stream that the options name cannot be loaded.
+    :param default_schema: schema of the tables that their name alone names. "" if there are none.
     """
 
     streams: Sequence[ListedStream]
     problems: Mapping[str, str]
+    default_schema: str = ""
 
 
 class ListsStreams(ABC):
@@ -127,8 +129,8 @@ class ListsStreams(ABC):
         """Return a stream that need not exist, to validate options without network."""
 
     @abstractmethod
-    def may_choose(self, stream_key: str) -> bool:
-        """Return True if the options may choose the stream with a key, whether it exists or not."""
+    def recall(self, stream_key: str, listing: StreamListing) -> ListedStream | None:
+        """Return the stream with a key, whether it is listed or not. None if the options do not choose it."""
 
 
 class Inspects(ABC):

@@ -24,7 +24,13 @@ from airflow_provider_connect.operators.declared_options import DeclaredBy, Decl
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.run_days import first_whole_day, format_days
-from airflow_provider_connect.operators.submission import SparkTarget, Submission, delete_sealed, run_submission
+from airflow_provider_connect.operators.submission import (
+    SparkSettings,
+    SparkTarget,
+    Submission,
+    delete_sealed,
+    run_submission,
+)
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Publisher, Sink, StreamKey
@@ -83,6 +89,11 @@ class RunSpec:
     lookback: tuple[Day, ...] = ()
     has_lookback: bool = False
     end_date: dt.datetime | None = None
+
+    @property
+    def spark_settings(self) -> SparkSettings:
+        """The task's settings of spark-submit."""
+        return SparkSettings(self.conf, self.env_vars, self.py_files, self.files)
 
     @property
     def all_days(self) -> tuple[Day, ...]:
@@ -236,7 +247,7 @@ class Run:
 
     def build_submission(self, job: str) -> Submission:
         """Write the job's files, and return the submission."""
-        return self.target.build_submission(self.spec, self.folder, job, self.spec.connections)
+        return self.target.build_submission(self.spec.spark_settings, self.folder, job, self.spec.connections)
 
     def log_report(self, report: JobReport) -> None:
         """Send the report's figures as metrics, and log its warnings."""

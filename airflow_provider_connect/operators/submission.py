@@ -20,8 +20,6 @@ from airflow_provider_connect.submit import launch, sealed
 if TYPE_CHECKING:
     from airflow.sdk.types import Logger
 
-    from airflow_provider_connect.operators.run import RunSpec
-
 
 @dataclass(frozen=True)
 class Submission:
@@ -31,6 +29,15 @@ class Submission:
     application_args: list[str]
     conf: dict[str, Any]
     env_vars: dict[str, Any] | None
+    py_files: str | None
+    files: str | None
+
+
+class SparkSettings(NamedTuple):
+    """A task's settings of spark-submit, named like the arguments of Airflow's operator."""
+
+    conf: dict[str, Any]
+    env_vars: dict[str, Any]
     py_files: str | None
     files: str | None
 
@@ -69,7 +76,7 @@ class SparkTarget(NamedTuple):
         """True if the driver runs on another machine and cannot read the task's files."""
         return self.deploy_mode == "cluster"
 
-    def build_submission(self, spec: RunSpec, folder: Path, job: str, connections: Connections) -> Submission:
+    def build_submission(self, settings: SparkSettings, folder: Path, job: str, connections: Connections) -> Submission:
         """Write the job's files, and return the submission.
 
         :param folder: private folder for files that the task and the Spark driver exchange.
@@ -83,11 +90,11 @@ class SparkTarget(NamedTuple):
         launch_plan = launch.prepare(
             master=self.master,
             deploy_mode=self.deploy_mode,
-            user_conf=spec.conf,
+            user_conf=settings.conf,
             run_folder=folder,
-            user_env=spec.env_vars,
+            user_env=settings.env_vars,
         )
-        env_vars = {**launch_plan.env_vars, **spec.env_vars}
+        env_vars = {**launch_plan.env_vars, **settings.env_vars}
         _require_binary(self.binary, {**os.environ, **env_vars}.get("PATH"))
         return Submission(
             application=launch_plan.application,
@@ -95,8 +102,8 @@ class SparkTarget(NamedTuple):
             application_args=[job_file.name if self.is_cluster else str(job_file)],
             conf=dict(launch_plan.conf),
             env_vars=env_vars or None,
-            py_files=_join_lists(spec.py_files, launch_plan.py_files),
-            files=_join_lists(spec.files, str(job_file)) if self.is_cluster else spec.files,
+            py_files=_join_lists(settings.py_files, launch_plan.py_files),
+            files=_join_lists(settings.files, str(job_file)) if self.is_cluster else settings.files,
         )
 
 

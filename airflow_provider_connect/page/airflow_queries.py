@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.operators.connect import FAILED_REPORT_KEY
+from airflow_provider_connect.operators.reporting import FAILED_REPORT_KEY
 from airflow_provider_connect.page.airflow_api import AirflowApi, quote_path
 from airflow_provider_connect.page.facts.connectors import ConnectorPair, connectors_of
 from airflow_provider_connect.page.facts.reports import (

@@ -87,7 +87,6 @@ from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._sql.options import JDBC, POSTGRES, RECORD_KEY, SqlOptions, option_problems
-from airflow_provider_connect.sources._sql.table_patterns import may_choose
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
@@ -133,7 +132,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability, or None. ``ReloadsWhenLost`` depends on ``snapshot_mode``, ``ListsStreams`` on tables."""
+        """Return a capability, or None. Some depend on ``tables`` and ``snapshot_mode``."""
         if kind is ListsStreams and self.tables is None:
             return None
         return None if kind is ReloadsWhenLost and not self.start_mode.reloads_when_lost else super().capability(kind)
@@ -153,12 +152,11 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
         """Return a table's stream, to validate options without a database."""
         return ListedStream("public.orders", {"schema": "public", "table": "orders"}, ("orders", "public.orders"))
 
-    def may_choose(self, stream_key: str) -> bool:
-        """Return True if ``tables`` may choose the table of a stream. The schema of ``orders`` is unknown."""
-        connection_part = f"{self.conn_id}."
-        return stream_key.startswith(connection_part) and may_choose(
-            self.tables or (), stream_key.removeprefix(connection_part)
-        )
+    def recall(self, stream_key: str, listing: StreamListing) -> ListedStream | None:
+        """Return the stream of a table, whether the table exists or not. None if ``tables`` does not choose it."""
+        from airflow_provider_connect.sources._sql import streams  # noqa: PLC0415  # not for DAG files
+
+        return streams.recall(self, stream_key, listing.default_schema)
 
     def column_names(self) -> list[str] | None:
         """Return the loaded columns. None if ``columns`` or ``key`` is not set."""

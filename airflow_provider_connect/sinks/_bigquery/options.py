@@ -222,7 +222,7 @@ class BigQueryOptions(Options):
             raise ValueError(problem)
         return self
 
-    def _template_problem(self) -> str | None:
+    def _template_problem(self) -> str | None:  # noqa: PLR0911  # a line for each option
         if self.tables is None:
             if self.max_tables != MAX_TABLES:
                 return "max_tables belongs to a table with a column in its name, such as 'analytics.{event}'"

@@ -34,8 +34,8 @@ class DeltaOptions(Options):
 
     path: str = Field(
         description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://). A source column "
-        "in the last part, '/data/lake/{event}', makes a table for each event. For a source of many tables, {schema} and "
-        "{table} name a table each.",
+        "in the last part, '/data/lake/{event}', makes a table for each event. For a source of many tables, {schema} "
+        "and {table} name a table each.",
         examples=["/data/lake/events", "s3://bucket/lake/events"],
     )
     sweep_after: dt.timedelta = Field(

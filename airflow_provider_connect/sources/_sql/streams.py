@@ -28,7 +28,18 @@ def list_streams(options: SqlOptions, connection: Connection) -> StreamListing:
     problems = {
         text: f"there is no such table, or the user may not see it{_shown(listed_tables)}" for text in chosen.missing
     }
-    return StreamListing([stream_of(table) for table in chosen.tables], problems)
+    default_schema = next((table.schema for table in listed_tables if table.is_default), "")
+    return StreamListing([stream_of(table) for table in chosen.tables], problems, default_schema)
+
+
+def recall(options: SqlOptions, stream_key: str, default_schema: str) -> ListedStream | None:
+    """Return the stream with a key, whether its table exists or not. None if ``tables`` does not choose the table."""
+    connection_part = f"{options.conn_id}."
+    if not stream_key.startswith(connection_part):
+        return None
+    schema, _, name = stream_key.removeprefix(connection_part).rpartition(".")
+    table = ListedTable(name, schema or default_schema, is_default=schema in ("", default_schema))
+    return stream_of(table) if choose_tables(options.tables or (), [table]).tables else None
 
 
 def stream_of(table: ListedTable) -> ListedStream:

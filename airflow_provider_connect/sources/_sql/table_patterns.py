@@ -87,19 +87,6 @@ def choose_tables(texts: Iterable[str], tables: Iterable[ListedTable]) -> Chosen
     return ChosenTables(chosen, missing)
 
 
-def may_choose(texts: Iterable[str], stream_name: str) -> bool:
-    """Return True if patterns may choose the table of a stream's name, ``orders`` or ``public.orders``."""
-    schema, dot, name = stream_name.rpartition(".")
-    patterns = [parse_pattern(text) for text in texts]
-    matching = [
-        pattern
-        for pattern in patterns
-        if _part_matches(pattern.name, name)
-        and (not dot or not pattern.schema or _part_matches(pattern.schema, schema))
-    ]
-    return bool(matching) and not any(pattern.excludes for pattern in matching)
-
-
 def _part_matches(part: str, name: str) -> bool:
     if part.startswith('"'):
         return part[1:-1].replace('""', '"') == name
