@@ -46,7 +46,8 @@ def naming_stream(name: str) -> Iterator[None]:
 def log_line(text: str) -> None:
     """Print a line to the driver's output, which spark-submit passes to the task log."""
     name = _stream_name.get()
-    print(f"connect: {name}: {text}" if name else f"connect: {text}", file=sys.stderr, flush=True)  # noqa: T201  # the driver's log is its stderr
+    line = f"connect: {name}: {text}\n" if name else f"connect: {text}\n"
+    print(line, end="", file=sys.stderr, flush=True)  # noqa: T201  # the driver's log is its stderr
 
 
 def days_label(days: Sequence[Day]) -> str:

@@ -113,8 +113,8 @@ class StreamTask:
         if len(loaded) > 1:
             keys = " and ".join(offsets.variable_key(sources[choice], sink) for choice in loaded)
             raise ConfigError(
-                f"{stream.title} has two offsets for {sink.target}: {keys}. Delete the one whose stream the target "
-                "does not hold, with 'airflow connect offsets reset'"
+                f"two offsets name {sink.target}: {keys}. Delete the one whose stream the target does not hold, with "
+                "'airflow connect offsets reset'"
             )
         choice = loaded[0] if loaded else stream.choices[0]
         return choice, sources[choice]

@@ -108,7 +108,7 @@ class StreamsTask:
         )
         self.events = OutletEventAccessors()
         context: Any = {"dag": operator.dag, "dag_run": run, "ti": task, "outlet_events": self.events}
-        with self._supervised(operator):
+        with self.supervised(operator):
             return operator.execute(context)
 
     def event_uris(self, operator: ConnectOperator) -> list[str]:
@@ -120,7 +120,8 @@ class StreamsTask:
         return {(offset := json.loads(text))["stream"]: offset["days"] for text in self.variables.values.values()}
 
     @contextlib.contextmanager
-    def _supervised(self, operator: ConnectOperator) -> Iterator[None]:
+    def supervised(self, operator: ConnectOperator) -> Iterator[None]:
+        """Let this process be the task's, with its Variables."""
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(task_runner, "SUPERVISOR_COMMS", self.variables, raising=False)
             if not self.with_spark:
