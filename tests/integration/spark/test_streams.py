@@ -20,7 +20,7 @@ def test_tables_of_one_spark_fail_and_are_retried_singly(tmp_path: Path, monkeyp
     shop.run("UPDATE orders SET amount = 'many' WHERE id = 2")
     (tmp_path / "lake").mkdir()
     lake = StreamsTask(tmp_path / "lake", with_spark=True)
-    with pytest.raises(AirflowFailException, match="1 of 3 streams failed:\nmain.orders: .*'amount'"):
+    with pytest.raises(AirflowFailException, match=r"1 of 3 streams failed:\nmain.orders: .*'amount'"):
         lake.run(lake.operator(["*"]))
     versions = [DeltaTable(str(lake.folder / name)).version() for name in ("customers", "stock")]
     shop.run("UPDATE orders SET amount = 20 WHERE id = 2")

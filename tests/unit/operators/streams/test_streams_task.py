@@ -116,7 +116,7 @@ def test_a_named_table_that_is_missing_fails_alone(shop: ShopFile, lake: Streams
 
 def test_patterns_that_choose_nothing_start_no_spark(shop: ShopFile, lake: StreamsTask) -> None:
     shop.make("orders")
-    with pytest.raises(AirflowFailException, match="tables: no table matches shop_\\*. The database has main.orders"):
+    with pytest.raises(AirflowFailException, match=r"tables: no table matches shop_\*. The database has main.orders"):
         lake.run(lake.operator(["shop_*"]))
 
 
@@ -144,7 +144,7 @@ def test_a_stream_with_two_offsets_is_refused(shop: ShopFile, lake: StreamsTask)
     text = next(iter(lake.variables.values.values()))
     key = next(iter(lake.variables.values)).replace("shop_db.orders", f"shop_db.{stale.source.stream_name}")
     lake.variables.values[key] = text
-    with pytest.raises(AirflowFailException, match="main.orders: two offsets name .*airflow connect offsets reset"):
+    with pytest.raises(AirflowFailException, match=r"main.orders: two offsets name .*airflow connect offsets reset"):
         lake.run(lake.operator(["*"]), day=6)
     assert rows(lake, "stock") == [1, 2, 3]
 
