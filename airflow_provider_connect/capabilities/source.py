@@ -129,8 +129,11 @@ class ListsStreams(ABC):
         """Return a stream that need not exist, to validate options without network."""
 
     @abstractmethod
-    def recall(self, stream_key: str, listing: StreamListing) -> ListedStream | None:
-        """Return the stream with a key, whether it is listed or not. None if the options do not choose it."""
+    def recall(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
+        """Return the streams that a key may name, whether they are listed or not. [] if the options choose none.
+
+        :param default_schema: as :attr:`StreamListing.default_schema`. "" if unknown.
+        """
 
 
 class Inspects(ABC):

@@ -276,7 +276,10 @@ async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: Ru
         airflow, TaskAddress(dag_id, report.run_id, task_id, report.map_index), _SUCCESS_REPORT_KEY
     )
     reports = reports_of_summary(value or {}, report.run_id, report.map_index, report.reported_at)
-    return next((candidate for candidate in reports if candidate.day == report.day), report)
+    return next(
+        (found for found in reports if (found.day, found.target) == (report.day, report.target)),
+        report,
+    )
 
 
 async def load_failure_message(airflow: AirflowApi, run: TaskRun) -> str | None:

@@ -67,7 +67,7 @@ credentials, rights, names and SQL. A value that cannot be read exactly fails th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from pydantic import model_validator
@@ -152,11 +152,11 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
         """Return a table's stream, to validate options without a database."""
         return ListedStream("public.orders", {"schema": "public", "table": "orders"}, ("orders", "public.orders"))
 
-    def recall(self, stream_key: str, listing: StreamListing) -> ListedStream | None:
-        """Return the stream of a table, whether the table exists or not. None if ``tables`` does not choose it."""
+    def recall(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
+        """Return the streams of tables that a key may name. [] if ``tables`` does not choose one."""
         from airflow_provider_connect.sources._sql import streams  # noqa: PLC0415  # not for DAG files
 
-        return streams.recall(self, stream_key, listing.default_schema)
+        return streams.recall(self, stream_key, default_schema)
 
     def column_names(self) -> list[str] | None:
         """Return the loaded columns. None if ``columns`` or ``key`` is not set."""

@@ -150,28 +150,16 @@ class StreamTask:
         """Return the streams with an offset that the source does not list any more."""
         listed_keys = {offsets.variable_key(spec.source, spec.sink) for spec in specs.values()}
         listed_titles = {stream.title for stream in listing.streams}
-        prefix = f"{offsets.PREFIX}{self.spec.source.name}/"
-        gone = set()
-        for key in stored_keys - listed_keys:
-            stream = self.lister.recall(key.removeprefix(prefix).rpartition("/")[0], listing)
-            if stream is not None and stream.title not in listed_titles and self._is_offset_of(key, stream):
-                gone.add(stream.title)
-        for title in sorted(gone):
+        other_keys = stored_keys - listed_keys
+        loaded = offsets.streams_of_keys(self.spec.source, self.spec.sink, other_keys, listing.default_schema)
+        gone = {stream.title for stream in loaded.values()} - listed_titles
+        if gone:
             self.spec.log.warning(
-                "%s is gone from the source. Its target keeps the published days. To stop this warning, delete its "
-                "offset with 'airflow connect offsets reset'",
-                title,
+                "Gone from the source: %s. Their targets keep the published days. To stop this warning, delete their "
+                "offsets with 'airflow connect offsets reset'",
+                ", ".join(sorted(gone)),
             )
         return sorted(gone)
-
-    def _is_offset_of(self, key: str, stream: ListedStream) -> bool:
-        try:
-            sink = self.spec.sink.for_stream(stream.names)
-            return any(
-                offsets.variable_key(self.lister.stream_source(choice), sink) == key for choice in stream.choices
-            )
-        except ConfigError:
-            return False
 
     def _plan(
         self, specs: Mapping[str, RunSpec], folder: Path, target: SparkTarget, failures: dict[str, Failure]

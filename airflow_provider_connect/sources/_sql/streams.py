@@ -8,7 +8,7 @@ from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sources._sql.options import SqlOptions
-from airflow_provider_connect.sources._sql.table_patterns import choose_tables
+from airflow_provider_connect.sources._sql.table_patterns import choose_tables, parse_pattern
 
 _SHOWN_TABLES = 5
 
@@ -32,14 +32,16 @@ def list_streams(options: SqlOptions, connection: Connection) -> StreamListing:
     return StreamListing([stream_of(table) for table in chosen.tables], problems, default_schema)
 
 
-def recall(options: SqlOptions, stream_key: str, default_schema: str) -> ListedStream | None:
-    """Return the stream with a key, whether its table exists or not. None if ``tables`` does not choose the table."""
-    connection_part = f"{options.conn_id}."
+def recall(options: SqlOptions, stream_key: str, default_schema: str) -> list[ListedStream]:
+    """Return the streams that a key may name, whether their tables exist or not. [] if ``tables`` chooses none."""
+    connection_part, patterns = f"{options.conn_id}.", options.tables or ()
     if not stream_key.startswith(connection_part):
-        return None
+        return []
     schema, _, name = stream_key.removeprefix(connection_part).rpartition(".")
-    table = ListedTable(name, schema or default_schema, is_default=schema in ("", default_schema))
-    return stream_of(table) if choose_tables(options.tables or (), [table]).tables else None
+    known_schema = schema or default_schema
+    schemas = [known_schema] if known_schema else sorted({parse_pattern(text).schema for text in patterns})
+    tables = [ListedTable(name, schema_name, is_default=schema in ("", default_schema)) for schema_name in schemas]
+    return [stream_of(table) for table in choose_tables(patterns, tables).tables]
 
 
 def stream_of(table: ListedTable) -> ListedStream:

@@ -17,6 +17,7 @@ from airflow.sdk.exceptions import ErrorType
 from airflow.sdk.execution_time import comms, task_runner
 from airflow.sdk.execution_time.context import OutletEventAccessors
 
+from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.sinks.delta import DeltaSink
@@ -26,6 +27,21 @@ from airflow_provider_connect.spark import job as driver
 from tests.equipment.spark.here import SparkHere
 
 START = dt.datetime(2026, 10, 5, tzinfo=dt.UTC)
+
+
+def set_connection(patch: pytest.MonkeyPatch, connection: Connection, conn_id: str) -> None:
+    """Set a connection in the environment, where Airflow reads it."""
+    login, password = (secret and secret.get_secret_value() for secret in (connection.login, connection.password))
+    fields = {
+        "conn_type": connection.conn_type,
+        "host": connection.host,
+        "port": connection.port,
+        "schema": connection.path,
+        "login": login,
+        "password": password,
+        "extra": dict(connection.extra),
+    }
+    patch.setenv(f"AIRFLOW_CONN_{conn_id.upper()}", json.dumps(fields))
 
 
 class Variables:
