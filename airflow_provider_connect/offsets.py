@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from airflow_provider_connect.capabilities.source import ListsStreams
+from airflow_provider_connect.capabilities.source import ListedStream, ListsStreams
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
@@ -123,11 +123,20 @@ class Offset(BaseModel):
 
 
 class LoadedStream(NamedTuple):
-    """One stream of a source with many, which has an offset."""
+    """One stream of a source with many, which has an offset.
 
-    title: str
+    :param choice: its name in :attr:`.ListedStream.choices`.
+    """
+
+    stream: ListedStream
+    choice: str
     source: Source
     sink: Sink
+
+    @property
+    def title(self) -> str:
+        """The stream's name for people, which its source gives it."""
+        return self.stream.title or self.choice
 
 
 _Offsets = list[Offset]  # inside the class ``list`` is the method
@@ -170,7 +179,7 @@ def streams_of_keys(
                 for choice in stream.choices:
                     stream_source = lister.stream_source(choice)
                     if variable_key(stream_source, stream_sink) == key:
-                        loaded_streams[key] = LoadedStream(stream.title, stream_source, stream_sink)
+                        loaded_streams[key] = LoadedStream(stream, choice, stream_source, stream_sink)
     return loaded_streams
 
 

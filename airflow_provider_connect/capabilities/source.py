@@ -136,6 +136,13 @@ class ListsStreams(ABC):
         """
 
 
+def require_lister(source: Source) -> ListsStreams:
+    """Return a source of many streams, typed as such."""
+    lister = source.capability(ListsStreams)
+    assert lister is not None
+    return lister
+
+
 class Inspects(ABC):
     """A source that can check over the network whether a run would work, for ``airflow connect check``."""
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.capabilities.source import ListedStream, ListsStreams, StreamListing
+from airflow_provider_connect.capabilities.source import ListedStream, ListsStreams, StreamListing, require_lister
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
 from airflow_provider_connect.hooks import variables
@@ -127,15 +127,13 @@ class StreamTask:
 
     def _stream_spec(self, stream: ListedStream, choice: str, source: Source, sink: Sink) -> RunSpec:
         declared_source, *_, transform, declared_by = self.spec.declared_options
-        declared_lister = declared_source.capability(ListsStreams)
-        assert declared_lister is not None
         staging = self.spec.staging and f"{self.spec.staging.rstrip('/')}/{stream.title}"
         spec = replace(
             self.spec,
             source=source,
             sink=sink,
             declared_options=(
-                declared_lister.stream_source(choice),
+                require_lister(declared_source).stream_source(choice),
                 self.spec.declared_options[1],
                 transform,
                 declared_by,

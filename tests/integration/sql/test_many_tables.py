@@ -19,7 +19,7 @@ from tests.equipment.sql.fixtures import OwnDatabase
 pytestmark = pytest.mark.slow
 
 DAYS = range(5, 13)
-TABLES, FEW_TABLES = 100, 6
+FEW_TABLES = 6
 
 
 @pytest.fixture
@@ -30,9 +30,10 @@ def task(either: OwnDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return StreamsTask(tmp_path / "lake")
 
 
-def test_a_hundred_tables_equal_their_delta_tables_each_day(either: OwnDatabase, task: StreamsTask) -> None:
+@pytest.mark.parametrize("count", [10, pytest.param(100, marks=pytest.mark.campaign)])
+def test_tables_equal_their_delta_tables_each_day(either: OwnDatabase, task: StreamsTask, count: int) -> None:
     tables = ChangingTables(either)
-    tables.add(TABLES)
+    tables.add(count)
     for day in DAYS:
         report = task.run(task.operator(["*"]), day=day)
         assert len(report["streams"]) == len(tables.tables)
