@@ -71,4 +71,4 @@ def test_a_task_of_many_tables_is_checked_run_and_its_streams_named(run: Run, la
     shop.run('CREATE TABLE broken (id INTEGER PRIMARY KEY, "day" TEXT)')
     code, out, err = run("check", "cli_shop", "-o", "json")
     assert code == 1
-    assert [line["what"] for line in lines(out) if line["state"] == "problem"] == ["main.broken: source: columns"]
+    assert [line["what"] for line in lines(out) if line["state"] == "problem"] == ["main.broken: source: the database"]
