@@ -98,6 +98,13 @@ class StreamsTask:
 
     def run(self, operator: ConnectOperator, day: int = 5, *, run_id: str | None = None, try_number: int = 1) -> Any:
         """Run a try of the task. Returns its XCom."""
+        with self.supervised(operator):
+            return operator.execute(self.context(operator, day, run_id=run_id, try_number=try_number))
+
+    def context(
+        self, operator: ConnectOperator, day: int = 5, *, run_id: str | None = None, try_number: int = 1
+    ) -> Any:
+        """Return the context of a try."""
         date = START.replace(day=day)
         run = DagRun(
             dag_id="shop",
@@ -123,9 +130,7 @@ class StreamsTask:
             xcom_push=lambda key, value: self.pushed.append((key, value)),
         )
         self.events = OutletEventAccessors()
-        context: Any = {"dag": operator.dag, "dag_run": run, "ti": task, "outlet_events": self.events}
-        with self.supervised(operator):
-            return operator.execute(context)
+        return {"dag": operator.dag, "dag_run": run, "ti": task, "outlet_events": self.events}
 
     def event_uris(self, operator: ConnectOperator) -> list[str]:
         """Return the URIs of the assets with an event of the last run."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -211,6 +212,29 @@ def test_merges_and_soft_deletes_work_although_a_column_in_the_path_forbids_them
     assert rows(lake, "orders") == [1, 2, 3]
     with pytest.raises(ConfigError, match="a table for each value needs write_mode='replace'"):
         lake.operator("orders", sink=sink)
+
+
+def test_two_runs_of_a_day_at_once_leave_each_table_whole(shop: ShopFile, lake: StreamsTask) -> None:
+    names = ["orders", "stock", "customers"]
+    shop.make(*names, rows=500)
+    operators = [lake.operator(["*"]) for _ in range(2)]
+    with lake.supervised(operators[0]), ThreadPoolExecutor(2) as pool:
+        contexts = [lake.context(operator, run_id=f"run {number}") for number, operator in enumerate(operators)]
+        reports = list(pool.map(lambda operator, context: operator.execute(context), operators, contexts))
+    for name in names:
+        assert rows(lake, name) == list(range(1, 501))
+        generations = {report["streams"][f"main.{name}"]["days"][0]["generation"] for report in reports}
+        assert generations <= {1, 2}
+    assert set(map(str, lake.offsets().values())) == {"[['2026-10-05', '2026-10-05']]"}
+
+
+def test_a_changed_option_is_refused_for_each_stream_that_has_days(shop: ShopFile, lake: StreamsTask) -> None:
+    for name in ("orders", "stock"):
+        shop.run(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, at TIMESTAMP, changed TIMESTAMP)")
+    lake.run(lake.operator(["orders"], day_column="at"))
+    with pytest.raises(AirflowFailException, match=r"1 of 2 streams failed:\nmain.orders: .*day_column was at"):
+        lake.run(lake.operator(["*"], day_column="changed"), day=6)
+    assert rows(lake, "stock") == []
 
 
 @pytest.mark.parametrize(
