@@ -83,6 +83,7 @@ from airflow_provider_connect.capabilities.source import (
 from airflow_provider_connect.clients.sql.startup_settings import search_path
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
@@ -171,6 +172,10 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
             return parts
         return parts | {"search_path": search_path(str(connection.extra.get("options") or ""))}
 
+    def _require_one_table(self) -> None:
+        if self.tables is not None:
+            raise ConfigError("tables names many tables, and only a ConnectOperator loads them. Name one with table")
+
     def check(self, connection: Connection) -> list[str]:
         """Return the problems of options and connection."""
         from airflow_provider_connect.sources._sql.connections import validate_connection  # noqa: PLC0415  # not for DAG files
@@ -179,6 +184,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> tuple[Finding, ...]:
         """Return findings on rights, columns, key, indexes, clock and zone. Sends short statements."""
+        self._require_one_table()
         from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
 
         return preflight.check(self, connection).findings
@@ -191,6 +197,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the poller."""
+        self._require_one_table()
         if connection.conn_type == JDBC:
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.errors import ConnectError, Failure
@@ -45,10 +45,12 @@ class TaskReport:
     """The outcome of all streams.
 
     :param gone: streams with published days that the source does not list any more.
+    :param seconds: of the Spark job by phase, as in :attr:`.Totals.seconds`.
     """
 
     outcomes: Sequence[StreamOutcome]
     gone: Sequence[str]
+    seconds: Mapping[str, float] = field(default_factory=dict)
 
     @property
     def failed(self) -> list[StreamOutcome]:
@@ -65,7 +67,14 @@ class TaskReport:
         days = [day for outcome in self.outcomes for day in outcome.report.days]
         sums = {name: sum(getattr(day, name) for day in days) for name in _SUMMED}
         streams = {outcome.title: outcome.summary() for outcome in self.outcomes}
-        return {**sums, "streams": streams, "failed": [o.title for o in self.failed], "gone": list(self.gone)}
+        seconds = {name: round(value, 3) for name, value in self.seconds.items()}
+        return {
+            **sums,
+            "seconds": seconds,
+            "streams": streams,
+            "failed": [o.title for o in self.failed],
+            "gone": list(self.gone),
+        }
 
     def summary_of(self, failure: Failure) -> dict[str, Any]:
         """Return a failed task's short report."""

@@ -71,9 +71,11 @@ class StreamTask:
         gone = self._gone_streams(listing, stored_keys, specs)
         target = SparkTarget.resolve(self.spec.conn_id, self.spec.deploy_mode)
         runs = self._plan(specs, folder, target, failures)
-        reports = self._run(runs, folder, target) if runs else {}
+        reports, seconds = self._run(runs, folder, target) if runs else ({}, {})
         reports |= {title: JobReport(attempt="", failure=failure) for title, failure in failures.items()}
-        return TaskReport([_outcome(title, specs.get(title), reports[title]) for title in sorted(reports)], gone)
+        return TaskReport(
+            [_outcome(title, specs.get(title), reports[title]) for title in sorted(reports)], gone, seconds
+        )
 
     def _resolve(
         self, listing: StreamListing, stored_keys: set[str], failures: dict[str, Failure]
@@ -171,8 +173,10 @@ class StreamTask:
                 failures[title] = Failure.from_error(error)
         return runs
 
-    def _run(self, runs: Mapping[str, Run], folder: Path, target: SparkTarget) -> dict[str, JobReport]:
-        """Run the job of all streams, and return the checked report of each."""
+    def _run(
+        self, runs: Mapping[str, Run], folder: Path, target: SparkTarget
+    ) -> tuple[dict[str, JobReport], dict[str, float]]:
+        """Run the job of all streams. Returns the checked report of each, and the job's seconds by phase."""
         first_run = next(iter(runs.values()))
         self._ask_sink(runs)
         attempt = new_attempt(intent_of(self.context["dag_run"], self.context["ti"]))
@@ -195,7 +199,8 @@ class StreamTask:
             if streams_report is None:
                 list(pool.map(_update_offset, runs.values()))
                 raise job_outcome.explain_missing_report(failure, folder)
-            return dict(zip(runs, pool.map(_conclude, runs.values(), streams_report.streams), strict=True))
+            reports = dict(zip(runs, pool.map(_conclude, runs.values(), streams_report.streams), strict=True))
+        return reports, streams_report.seconds
 
     def _ask_sink(self, runs: Mapping[str, Run]) -> None:
         """Ask the sink of one stream without an offset, so that a wrong connection fails before Spark starts."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -67,5 +68,6 @@ def kill_spark_after(lake: Path, tables: int) -> None:
     while sum(1 for _ in lake.glob("*/_delta_log/00000000000000000001.json")) < tables:
         time.sleep(0.01)
     for process in psutil.Process().children(recursive=True):
-        if "SparkSubmit" in " ".join(process.cmdline()):
-            process.kill()
+        with suppress(psutil.NoSuchProcess):
+            if "SparkSubmit" in " ".join(process.cmdline()):
+                process.kill()
