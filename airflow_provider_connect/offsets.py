@@ -23,11 +23,11 @@ from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from airflow_provider_connect.capabilities.source import ListedStream, ListsStreams
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import ListedStream, Source
 from airflow_provider_connect.window import DaySet, Settled
 
 PREFIX = "connect_offset/"
@@ -173,7 +173,7 @@ def streams_of_keys(
     loaded_streams = {}
     for key in keys if lister is not None else ():
         assert lister is not None
-        for stream in lister.recall(key.removeprefix(prefix).rpartition("/")[0], default_schema):
+        for stream in lister.recall_streams(key.removeprefix(prefix).rpartition("/")[0], default_schema):
             with contextlib.suppress(ConfigError):  # a name that can be no stream has no offset
                 stream_sink = sink.for_stream(stream.names)
                 for choice in stream.choices:

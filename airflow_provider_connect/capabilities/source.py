@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, ClassVar
 
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.window import Day
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.findings import Finding, ProposalRequest
     from airflow_provider_connect.polling.quota.limits import Quota
     from airflow_provider_connect.polling.quota.turns import KeyStore
-    from airflow_provider_connect.source import Source
+    from airflow_provider_connect.source import ListedStream, Source, StreamListing
 
 
 class HasQuota(ABC):
@@ -77,31 +77,6 @@ class ReloadsWhenLost:
     """A source of increments that reads all rows again if its position is lost."""
 
 
-class ListedStream(NamedTuple):
-    """One stream of a source that has many.
-
-    :param title: name for messages.
-    :param names: values of ``schema`` and ``table`` in the sink's target.
-    :param choices: names under which the stream may have been loaded. A new stream gets the first.
-    """
-
-    title: str
-    names: Mapping[str, str]
-    choices: tuple[str, ...]
-
-
-class StreamListing(NamedTuple):
-    """The streams of a source at a moment.
-
-    :param problems: by title, why a stream that the options name cannot be loaded.
-    :param default_schema: schema of the tables that their name alone names. "" if there are none.
-    """
-
-    streams: Sequence[ListedStream]
-    problems: Mapping[str, str]
-    default_schema: str = ""
-
-
 class ListsStreams(ABC):
     """A source whose options choose many streams, which are known at run time."""
 
@@ -125,11 +100,11 @@ class ListsStreams(ABC):
         """
 
     @abstractmethod
-    def example(self) -> ListedStream:
+    def example_stream(self) -> ListedStream:
         """Return a stream that need not exist, to validate options without network."""
 
     @abstractmethod
-    def recall(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
+    def recall_streams(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
         """Return the streams that a key may name, whether they are listed or not. [] if the options choose none.
 
         :param default_schema: as :attr:`StreamListing.default_schema`. "" if unknown.

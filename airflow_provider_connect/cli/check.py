@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.capabilities.publisher import InspectsTarget
-from airflow_provider_connect.capabilities.source import Inspects, ListedStream, ListsStreams, require_lister
+from airflow_provider_connect.capabilities.source import Inspects, ListsStreams, require_lister
 from airflow_provider_connect.cli.check_functions import describe_function_days, function_tasks
 from airflow_provider_connect.cli.check_schedule import describe_next_days
 from airflow_provider_connect.cli.check_spark import describe_spark
@@ -42,7 +42,7 @@ from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.registry import column_names, quota_of, requests_for
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import ListedStream, Source
 from airflow_provider_connect.stage.transform import parse_transform, transform_problem
 from airflow_provider_connect.window import Day
 

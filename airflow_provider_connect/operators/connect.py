@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -21,9 +22,7 @@ from airflow_provider_connect.operators.arguments import (
     LookbackDays,
     parse_origin,
     require_known_arguments,
-    require_position_ledger,
     require_reloadable,
-    require_supported_kind,
     require_valid_values,
     require_vendor_counts,
 )
@@ -196,8 +195,7 @@ class ConnectOperator(DeclaredOperator):
         )
         if not source.templates:
             require_vendor_counts(stream.source, reconcile)
-        require_position_ledger(*stream)
-        require_supported_kind(*stream)
+        stream.require_fit()
         self.ready_after = ready_after
         self.lookback_days = lookback_days
         if lookback_days:
@@ -273,9 +271,9 @@ class ConnectOperator(DeclaredOperator):
     def _move_streams(self, spec: RunSpec, lister: ListsStreams, context: Context) -> dict[str, Any]:
         from airflow_provider_connect.operators.streams.task import StreamTask  # noqa: PLC0415  # not for DAG files
 
-        waits = self.lookback_days, self.ready_after
-        task = StreamTask(spec, lister, context, lambda s: self._submit(s, context), *waits)
         with run_folder() as self._folder:
+            submit = partial(self._submit, context=context)
+            task = StreamTask(spec, lister, context, submit, self.lookback_days, self.ready_after)
             self._streams = task.move(self._folder)
         self.log.info("Outcome by stream and day:\n%s", self._streams.table())
         if (error := self._streams.error()) is not None:
@@ -331,7 +329,7 @@ class ConnectOperator(DeclaredOperator):
         refuse_any(problems, "\n")
         stream = example_pair(self.source, self.sink)
         require_vendor_counts(stream.source, self.rules.reconcile)
-        require_supported_kind(*stream)
+        stream.require_fit()
 
     def _build_spec(self, context: Context) -> RunSpec:
         """Collect the inputs of the run, and set the field ``days`` to the resolved days."""

@@ -72,21 +72,14 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.capabilities.source import (
-    Inspects,
-    ListedStream,
-    ListsStreams,
-    NamesColumns,
-    ReloadsWhenLost,
-    StreamListing,
-)
+from airflow_provider_connect.capabilities.source import Inspects, ListsStreams, NamesColumns, ReloadsWhenLost
 from airflow_provider_connect.clients.sql.startup_settings import search_path
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
-from airflow_provider_connect.source import PollContext, Poller
+from airflow_provider_connect.source import ListedStream, PollContext, Poller, StreamListing
 from airflow_provider_connect.sources._sql.options import JDBC, POSTGRES, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
@@ -149,11 +142,11 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
         options = {name: getattr(self, name) for name in self.model_fields_set - {"tables", "parallel_streams"}}
         return type(self)(**options, table=choice)
 
-    def example(self) -> ListedStream:
+    def example_stream(self) -> ListedStream:
         """Return a table's stream, to validate options without a database."""
         return ListedStream("public.orders", {"schema": "public", "table": "orders"}, ("orders", "public.orders"))
 
-    def recall(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
+    def recall_streams(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
         """Return the streams of tables that a key may name. [] if ``tables`` does not choose one."""
         from airflow_provider_connect.sources._sql import streams  # noqa: PLC0415  # not for DAG files
 

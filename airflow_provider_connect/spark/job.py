@@ -50,16 +50,21 @@ def main(argv: list[str]) -> int:
 def _run_one(job: JobConfig, job_file: Path, started: float) -> JobReport:
     budget = RequestBudget(job.allowance, job.count_allowance)
     try:
-        connections, wait_for_context = _connections(job, job_file), application.start_context()
-        # Imported while the JVM starts: pyarrow, and all that moves days.
-        from airflow_provider_connect.spark.composition import run_job  # noqa: PLC0415
-
-        report = run_job(job, connections, started, budget, wait_for_context)
-        application.silence_shutdown_log(wait_for_context())
+        report = _run(job, _connections(job, job_file), started, budget)
     except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
         report = JobReport(attempt=job.attempt, failure=Failure.from_error(error))
     seconds = report.seconds | {"total": time.monotonic() - started}
     return report.model_copy(update={"seconds": seconds} | budget.report_fields() | budget.count_budget.report_fields())
+
+
+def _run(job: JobConfig, connections: Connections, started: float, budget: RequestBudget) -> JobReport:
+    wait_for_context = application.start_context()
+    # Imported while the JVM starts: pyarrow, and all that moves days.
+    from airflow_provider_connect.spark.composition import run_job  # noqa: PLC0415
+
+    report = run_job(job, connections, started, budget, wait_for_context)
+    application.silence_shutdown_log(wait_for_context())
+    return report
 
 
 def _run_many(job: StreamsJob, job_file: Path, started: float) -> StreamsReport:

@@ -9,7 +9,7 @@ from airflow.sdk import Asset, AssetAlias
 from airflow_provider_connect.capabilities.source import HasQuota, ListsStreams
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.arguments import AssetEvents
+from airflow_provider_connect.operators.arguments import AssetEvents, require_position_ledger, require_supported_kind
 from airflow_provider_connect.operators.outlets import MappedOutlets, add_outlet, as_list
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
@@ -20,6 +20,11 @@ class ConnectorPair(NamedTuple):
 
     source: Source
     sink: Sink
+
+    def require_fit(self) -> None:
+        """Refuse a sink that cannot keep the source's kind of rows. Raises ConfigError."""
+        require_position_ledger(self.source, self.sink)
+        require_supported_kind(self.source, self.sink)
 
 
 def example_pair(source: Source, sink: Sink) -> ConnectorPair:
@@ -40,7 +45,7 @@ def example_pair(source: Source, sink: Sink) -> ConnectorPair:
         raise ConfigError(
             f"source {source.name!r} has many tables, and {option} {sink.name!r} has one target. Put {{table}} into it"
         )
-    stream = lister.example()
+    stream = lister.example_stream()
     return ConnectorPair(lister.stream_source(stream.choices[0]), sink.for_stream(stream.names))
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.capabilities.source import ListedStream, ListsStreams, StreamListing, require_lister
+from airflow_provider_connect.capabilities.source import ListsStreams, require_lister
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
 from airflow_provider_connect.hooks import variables
@@ -29,7 +29,7 @@ from airflow_provider_connect.operators.streams.folders import make_stream_folde
 from airflow_provider_connect.operators.streams.report import StreamOutcome, TaskReport
 from airflow_provider_connect.operators.submission import SparkTarget, Submission, run_submission
 from airflow_provider_connect.sink import Sink, StreamKey
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import ListedStream, Source, StreamListing
 from airflow_provider_connect.streams_job import StreamsJob
 
 if TYPE_CHECKING:

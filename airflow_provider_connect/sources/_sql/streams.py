@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from airflow_provider_connect.capabilities.source import ListedStream, StreamListing
 from airflow_provider_connect.clients.sql.database import ListedTable
 from airflow_provider_connect.clients.sql.opening import open_database
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.source import ListedStream, StreamListing
 from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.table_patterns import choose_tables, parse_pattern
 
