@@ -32,6 +32,7 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 from airflow_provider_connect.shapes.chain import Chain, validate_shapes
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
+from airflow_provider_connect.stage.temporary import stream_staging
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 _DAY_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
@@ -134,7 +135,9 @@ class DeclaredTask:
         if self.stream is None:
             raise ConfigError(f"task {self.name} has many streams. {self._choice_hint()}")
         source = lister.stream_source(self.stream.choice)
-        return replace(pipeline, source=source, sink=pipeline.sink.for_stream(self.stream.stream.names))
+        staging = stream_staging(pipeline.staging, source.stream_key)
+        sink = pipeline.sink.for_stream(self.stream.stream.names)
+        return replace(pipeline, source=source, sink=sink, staging=staging)
 
     def _choice_hint(self) -> str:
         names = [f"{task.task_id}{STREAM_MARK}{task.stream.choice}" for task in self.streams() if task.stream]

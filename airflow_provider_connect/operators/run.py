@@ -120,6 +120,7 @@ class Run:
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
         """Build the run: everything that can be decided before Spark starts."""
         run = cls.plan_job(spec, context, folder, SparkTarget.resolve(spec.conn_id, spec.deploy_mode))
+        require_master(spec.conn_id, run.target.master)
         report, sealed_connections = run.seal(run.config.attempt)
         update = {"report": report, "sealed_connections": sealed_connections}
         return replace(run, config=run.config.model_copy(update=update))
@@ -135,7 +136,6 @@ class Run:
         staging = _staging_location(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
         # The task reads the sink's ledger there. A stage alone may lie where only the cluster has access.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
-        require_master(spec.conn_id, master)
         spec.log.info("Days %s of %s into %s, attempt %s", format_days(spec.days), key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,

@@ -10,13 +10,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.capabilities.source import ListsStreams, require_lister
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.errors import ConfigError, ConnectError, Failure
+from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, Failure
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.operators import job_outcome
@@ -30,7 +31,9 @@ from airflow_provider_connect.operators.streams.report import StreamOutcome, Tas
 from airflow_provider_connect.operators.submission import SparkTarget, Submission, run_submission
 from airflow_provider_connect.sink import Sink, StreamKey
 from airflow_provider_connect.source import ListedStream, Source, StreamListing
+from airflow_provider_connect.stage.temporary import stream_staging
 from airflow_provider_connect.streams_job import StreamsJob
+from airflow_provider_connect.submit.master import require_master
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -70,8 +73,9 @@ class StreamTask:
         specs = self._resolve(listing, stored_keys, failures)
         gone = self._gone_streams(listing, stored_keys, specs)
         target = SparkTarget.resolve(self.spec.conn_id, self.spec.deploy_mode)
+        require_master(self.spec.conn_id, target.master)
         runs = self._plan(specs, folder, target, failures)
-        reports, seconds = self._run(runs, folder, target) if runs else ({}, {})
+        reports, seconds = self._run(runs, folder, stored_keys) if runs else ({}, {})
         reports |= {title: JobReport(attempt="", failure=failure) for title, failure in failures.items()}
         return TaskReport(
             [_outcome(title, specs.get(title), reports[title]) for title in sorted(reports)], gone, seconds
@@ -80,14 +84,17 @@ class StreamTask:
     def _resolve(
         self, listing: StreamListing, stored_keys: set[str], failures: dict[str, Failure]
     ) -> dict[str, RunSpec]:
-        """Return the inputs of each stream by title. Streams without one get a failure."""
+        """Return the inputs of each stream by title. Streams without one get a failure.
+
+        :raises RetriableError: the sink's ledger cannot be reached.
+        """
         specs: dict[str, RunSpec] = {}
         for stream in listing.streams:
             try:
                 sink = self.spec.sink.for_stream(stream.names)
                 choice, source = self._choose_source(stream, sink, stored_keys)
-                specs[stream.title] = self._stream_spec(stream, choice, source, sink)
-            except ConfigError as error:
+                specs[stream.title] = self._stream_spec(choice, source, sink)
+            except (ConfigError, DataError) as error:
                 failures[stream.title] = Failure.from_error(error)
         shared_targets = [
             target for target, count in Counter(s.sink.target for s in specs.values()).items() if count > 1
@@ -127,9 +134,8 @@ class StreamTask:
         with closing_quietly(sink.open(key, self.spec.connections), lambda text: log.warning("%s", text)) as publisher:
             return len(publisher.ledger.days()) > 0
 
-    def _stream_spec(self, stream: ListedStream, choice: str, source: Source, sink: Sink) -> RunSpec:
+    def _stream_spec(self, choice: str, source: Source, sink: Sink) -> RunSpec:
         declared_source, *_, transform, declared_by = self.spec.declared_options
-        staging = self.spec.staging and f"{self.spec.staging.rstrip('/')}/{stream.title}"
         spec = replace(
             self.spec,
             source=source,
@@ -140,7 +146,7 @@ class StreamTask:
                 transform,
                 declared_by,
             ),
-            staging=staging,
+            staging=stream_staging(self.spec.staging, source.stream_key),
             metrics=Metrics.for_task(source, sink, self.context["ti"]),
         )
         lookback = find_lookback_days(spec, self.lookback_days, self.ready_after, self.context)
@@ -174,11 +180,11 @@ class StreamTask:
         return runs
 
     def _run(
-        self, runs: Mapping[str, Run], folder: Path, target: SparkTarget
+        self, runs: Mapping[str, Run], folder: Path, stored_keys: set[str]
     ) -> tuple[dict[str, JobReport], dict[str, float]]:
         """Run the job of all streams. Returns the checked report of each, and the job's seconds by phase."""
         first_run = next(iter(runs.values()))
-        self._ask_sink(runs)
+        self._ask_sink(runs, stored_keys)
         attempt = new_attempt(intent_of(self.context["dag_run"], self.context["ti"]))
         report, sealed_connections = first_run.seal(attempt)
         job = StreamsJob(
@@ -199,13 +205,15 @@ class StreamTask:
             if streams_report is None:
                 list(pool.map(_update_offset, runs.values()))
                 raise job_outcome.explain_missing_report(failure, folder)
-            reports = dict(zip(runs, pool.map(_conclude, runs.values(), streams_report.streams), strict=True))
+            conclude = partial(_conclude, failure=failure)
+            reports = dict(zip(runs, pool.map(conclude, runs.values(), streams_report.streams), strict=True))
         return reports, streams_report.seconds
 
-    def _ask_sink(self, runs: Mapping[str, Run]) -> None:
+    def _ask_sink(self, runs: Mapping[str, Run], stored_keys: set[str]) -> None:
         """Ask the sink of one stream without an offset, so that a wrong connection fails before Spark starts."""
-        keys = set(variables.keys(f"{offsets.PREFIX}{self.spec.source.name}/"))
-        new_runs = (run for run in runs.values() if offsets.variable_key(run.spec.source, run.spec.sink) not in keys)
+        new_runs = (
+            run for run in runs.values() if offsets.variable_key(run.spec.source, run.spec.sink) not in stored_keys
+        )
         if (new_run := next(new_runs, None)) is not None:
             with new_run.open_publisher() as publisher:
                 new_run.ask_sink_of_first_load(publisher)
@@ -219,9 +227,15 @@ def _outcome(title: str, spec: RunSpec | None, report: JobReport) -> StreamOutco
     )
 
 
-def _conclude(run: Run, report: JobReport) -> JobReport:
-    """Check a stream's report against its ledger, and update its offset. An error becomes the report's failure."""
+def _conclude(run: Run, report: JobReport, failure: Exception | None) -> JobReport:
+    """Check a stream's report against its ledger, and update its offset. An error becomes the report's failure.
+
+    :param failure: the error of spark-submit, which may explain the stream's.
+    """
     run.log_report(report)
+    if report.failure is not None:
+        error = job_outcome.add_exit_cause(report.failure.error(), failure)
+        report = report.model_copy(update={"failure": Failure.from_error(error)})
     try:
         with run.open_publisher() as publisher:
             if report.failure is not None:
