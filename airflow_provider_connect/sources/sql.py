@@ -140,7 +140,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
     def stream_source(self, choice: str) -> Self:
         """Return the source of one table."""
         options = {name: getattr(self, name) for name in self.model_fields_set - {"tables", "parallel_streams"}}
-        return type(self)(**options, table=choice)
+        return type(self)(**options | {"table": choice})
 
     def example_stream(self) -> ListedStream:
         """Return a table's stream, to validate options without a database."""

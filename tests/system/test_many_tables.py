@@ -45,6 +45,7 @@ def test_each_table_has_its_event_its_failure_and_its_place_on_the_page(
     wait_for(lambda: system.airflow.runs("on_orders"), PATIENCE_SECONDS, "the run that the event starts")
 
     answer = system.airflow.page("api/streams", "admin").json()
+    assert "streams" in answer, answer
     shown = {stream["id"]: stream for stream in answer["streams"] if stream["dag_id"] == "many_tables"}
     assert {name: (stream["rows_last_day"], stream["position"]) for name, stream in shown.items()} == {
         "many_tables/events#shop_file.orders": (3, "2026-10-06"),

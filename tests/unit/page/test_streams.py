@@ -7,7 +7,7 @@ from typing import Any
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.page.facts.connectors import ConnectorPair
+from airflow_provider_connect.page.facts.connectors import connectors_of
 from airflow_provider_connect.page.facts.reports import reports_of_event, reports_of_summary
 from airflow_provider_connect.page.facts.stream import Stream
 from airflow_provider_connect.page.stream_list import _with_offsets
@@ -17,8 +17,9 @@ from airflow_provider_connect.window import DaySet
 
 AT = dt.datetime(2026, 10, 6, 8, tzinfo=dt.UTC)
 DAY = dt.date(2026, 10, 5)
-SOURCE = SqlSource(conn_id="shop_db", tables=["public.*", "!public.audit_*"], snapshot="replace")
-SINK = DeltaSink(path="/lake/{schema}/{table}")
+_SOURCE = SqlSource(conn_id="shop_db", tables=["public.*", "!public.audit_*"], snapshot="replace")
+_SINK = DeltaSink(path="/lake/{schema}/{table}")
+CONNECTORS = connectors_of({"source": _SOURCE.serialize(), "sink": _SINK.serialize()})
 
 
 def event(name: str, rows: int) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def task_stream(**fields: Any) -> Stream:
         "dag": {"dag_id": "shop"},
         "task_id": "load",
         "map_index": -1,
-        "connectors": ConnectorPair(SOURCE, SINK),
+        "connectors": CONNECTORS,
         "offset": None,
         "reports": [*reports_of_event(event("orders", 7)), *reports_of_event(event("stock", 9))],
         "runs": [],

@@ -51,6 +51,13 @@ def test_a_table_of_the_default_schema_is_one_stream_under_two_names() -> None:
     assert stream_of(TABLES[4]).choices == ('sales."a.b"',)
 
 
+def test_a_table_has_the_options_of_a_task_of_its_own_also_after_a_way_as_json() -> None:
+    source = SqlSource(conn_id="db", tables=["*"], parallel_streams=8, snapshot="replace", zone="Europe/Berlin")
+    alone = SqlSource(conn_id="db", table="orders", snapshot="replace", zone="Europe/Berlin")
+    assert source.stream_source("orders").serialize() == alone.serialize()
+    assert SqlSource.from_options(source.serialize()).stream_source("orders").serialize() == alone.serialize()
+
+
 @pytest.mark.parametrize(
     ("key", "default_schema", "expected"),
     [
