@@ -15,6 +15,7 @@ from airflow.sdk.definitions._internal.contextmanager import DagContext
 from airflow.sdk.definitions._internal.mixins import ResolveMixin
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.errors import ConfigError, raise_from_one_frame, refuse_text
 from airflow_provider_connect.operators.arguments import require_known_arguments, require_valid_values
@@ -90,6 +91,7 @@ class ConnectPartial(OperatorPartial):
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
         self._expand_called = True
         self._require_schedule(expand_input.value)
+        _refuse_many_streams(self.kwargs)
         instance_assets = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
         self.kwargs["outlets"] = MappedOutlets(as_list(self.kwargs["outlets"]), instance_assets)
         return super()._expand(expand_input, strict=strict)
@@ -126,6 +128,7 @@ class ConnectPartial(OperatorPartial):
 
     def _require(self, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
         require_known_arguments(self.operator_class, names)
+        _refuse_many_streams(arguments)
         require_valid_values(
             self.operator_class.__name__, {k: v for k, v in arguments.items() if not _is_placeholder(v)}
         )
@@ -140,6 +143,12 @@ class ConnectPartial(OperatorPartial):
             f"{self.operator_class.__name__}: {unknown} of mapped task {self.kwargs['task_id']!r} is not in the DAG "
             f"file, so Airflow cannot know its assets. Name its sinks there, or pass asset=Asset(…)"
         )
+
+
+def _refuse_many_streams(arguments: Mapping[str, Any]) -> None:
+    source = arguments.get("source")
+    if isinstance(source, Source) and source.capability(ListsStreams) is not None:
+        raise ConfigError("a mapped task cannot have a source of many tables. Declare a task for each source")
 
 
 def _values(values: Any) -> list[Any]:

@@ -72,6 +72,7 @@ def _run_many(job: StreamsJob, job_file: Path, started: float) -> StreamsReport:
         connections, wait_for_context = _connections(job, job_file), application.start_context()
         from airflow_provider_connect.spark.streams import run_streams  # noqa: PLC0415
 
+        wait_for_context()
         start_seconds = time.monotonic() - started
         report = run_streams(job, connections, wait_for_context)
         application.silence_shutdown_log(wait_for_context())

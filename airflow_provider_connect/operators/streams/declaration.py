@@ -10,7 +10,7 @@ from airflow_provider_connect.capabilities.source import HasQuota, ListsStreams
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.operators.arguments import AssetEvents, require_position_ledger, require_supported_kind
-from airflow_provider_connect.operators.outlets import MappedOutlets, add_outlet, as_list
+from airflow_provider_connect.operators.outlets import add_outlet, as_list
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
 
@@ -57,14 +57,12 @@ def add_stream_outlet(
     It is the user's asset or alias, else an alias for the assets of all streams, because Airflow accepts events of
     assets that a run finds only through an alias.
 
-    :raises ConfigError: the task is mapped, or should emit an event for each day.
+    :raises ConfigError: the task should emit an event for each day.
     """
     if events == "day":
         raise ConfigError("asset_events='day' needs one asset, and each of many tables has its own. Leave it out")
     outlet = asset or AssetAlias(name=f"{sink.name}:{getattr(sink, sink.stream_option)}")
     if isinstance(outlet, Asset):
         return add_outlet(outlets, outlet)
-    if isinstance(outlets, MappedOutlets):
-        raise ConfigError("a mapped task cannot have a source of many tables. Declare a task for each source")
     user_outlets = as_list(outlets)
     return (user_outlets if outlet in user_outlets else [*user_outlets, outlet]), outlet

@@ -7,14 +7,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 from deltalake import DeltaTable
 
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.operators import lookback
+from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.retry import TryAgainError
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark import composition, streams
 from tests.equipment.airflow.streams_task import StreamsTask
 from tests.equipment.sql.shop_file import ShopFile
@@ -265,3 +268,12 @@ def test_offsets_of_streams_are_read_like_those_of_other_tasks(shop: ShopFile, l
         offset = Offset.read(source, DeltaSink(path=f"{lake.folder}/orders"))
     assert offset is not None
     assert str(offset.position) == "2026-10-05"
+
+
+@pytest.mark.parametrize("is_mapped", [True, False])
+def test_a_mapped_task_of_many_tables_is_refused_in_the_dag_file(is_mapped: bool) -> None:
+    source = SqlSource(conn_id="shop_db", tables=["*"], snapshot="replace")
+    sink = DeltaSink(path="/lake/{table}")
+    fixed, mapped = ({"sink": sink}, {"source": [source]}) if is_mapped else ({"source": source}, {"sink": [sink]})
+    with DAG("mapped", schedule=None), pytest.raises(ConfigError, match="a mapped task cannot have a source of many"):
+        ConnectOperator.partial(task_id="load", **fixed).expand(**mapped)
