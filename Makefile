@@ -111,7 +111,7 @@ mutants: $(READY)  ## Break the product in the places of tests/equipment/breaks,
 benchmark: $(READY)  ## Print the speed and memory figures beside curl's. BASE=<commit> compares with a commit by turns, and fails if a figure is worse.
 	@$(BIN)/python tests/benchmarks/$(if $(BASE),compare.py --base "$(BASE)",day.py)
 
-LONG := day.py kafka.py bigquery.py delta_days.py delta_merge.py kafka_ledger.py kafka_turns.py sql.py rest.py parse.py page.py
+LONG := day.py kafka.py bigquery.py delta_days.py delta_merge.py kafka_ledger.py kafka_turns.py sql.py many_tables.py rest.py parse.py page.py
 benchmark-long: $(READY)  ## Print all figures that the pages name: growth of ledgers, each sink and source (an hour).
 	@for name in $(LONG); do echo "== $$name"; $(BIN)/python tests/benchmarks/$$name || exit 1; done
 

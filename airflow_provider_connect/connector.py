@@ -21,6 +21,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
         "NamesColumns": "column_names",
         "CountsLate": "counts_late",
         "ReloadsWhenLost": "reloads_when_lost",
+        "ListsStreams": "list_streams stream_source example_stream recall_streams parallel_streams",
         "Inspects": "inspect",
         "Proposes": "propose",
     },

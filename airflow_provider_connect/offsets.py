@@ -9,17 +9,20 @@ datetime.date(2026, 10, 11)
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
 import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import ListedStream, Source
 from airflow_provider_connect.window import DaySet, Settled
 
 PREFIX = "connect_offset/"
@@ -113,6 +116,23 @@ class Offset(BaseModel):
         return [_require_offset(key, text) for key, text in texts.items() if text is not None]
 
 
+class LoadedStream(NamedTuple):
+    """One stream of a source with many, which has an offset.
+
+    :param choice: its name in :attr:`.ListedStream.choices`.
+    """
+
+    stream: ListedStream
+    choice: str
+    source: Source
+    sink: Sink
+
+    @property
+    def title(self) -> str:
+        """The stream's name for people, which its source gives it."""
+        return self.stream.title or self.choice
+
+
 _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
@@ -134,6 +154,27 @@ def variable_key(source: Source, sink: Sink) -> str:
     if len(key) <= _KEY_CHARS:
         return key
     return f"{key[: _KEY_CHARS - 17]}~{hashlib.sha256(key.encode()).hexdigest()[:16]}"
+
+
+def streams_of_keys(
+    source: Source, sink: Sink, keys: Iterable[str], default_schema: str = ""
+) -> dict[str, LoadedStream]:
+    """Return the streams of a source with many that have an offset, by its Variable.
+
+    :param default_schema: as :attr:`.StreamListing.default_schema`. "" if unknown.
+    """
+    lister, prefix = source.capability(ListsStreams), f"{PREFIX}{source.name}/"
+    loaded_streams = {}
+    for key in keys if lister is not None else ():
+        assert lister is not None
+        for stream in lister.recall_streams(key.removeprefix(prefix).rpartition("/")[0], default_schema):
+            with contextlib.suppress(ConfigError):  # a name that can be no stream has no offset
+                stream_sink = sink.for_stream(stream.names)
+                for choice in stream.choices:
+                    stream_source = lister.stream_source(choice)
+                    if variable_key(stream_source, stream_sink) == key:
+                        loaded_streams[key] = LoadedStream(stream, choice, stream_source, stream_sink)
+    return loaded_streams
 
 
 def recompute(

@@ -18,12 +18,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import Connector, Opened
 from airflow_provider_connect.ledger import DefinitionInForce, Intent, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest
+from airflow_provider_connect.stage.stream_names import names_streams, with_stream_names
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -70,6 +71,24 @@ class Sink(Connector):
     name: ClassVar[str]
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Options that name an Airflow connection, with its allowed connection types."""
+
+    stream_option: ClassVar[str] = ""
+    """Option whose ``{schema}`` and ``{table}`` name the stream if the source has many. "" without one."""
+
+    @property
+    def names_streams(self) -> bool:
+        """True if each of a source's streams gets its own target."""
+        return bool(self.stream_option) and names_streams(str(getattr(self, self.stream_option)))
+
+    def for_stream(self, names: Mapping[str, str]) -> Self:
+        """Return the sink of one stream, with its names in the target.
+
+        :param names: values of ``schema`` and ``table``.
+        :raises ConfigError: the stream's name cannot be part of the target.
+        """
+        options = {name: getattr(self, name) for name in self.model_fields_set}
+        target = with_stream_names(str(options[self.stream_option]), names)
+        return type(self)(**options | {self.stream_option: target})
 
     @property
     def connection_ids(self) -> tuple[str, ...]:

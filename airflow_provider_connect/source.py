@@ -13,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -45,6 +45,31 @@ class InputPartition(Wire):
     days: tuple[Day, ...] = Field(min_length=1)
     index: int = 0
     params: dict[str, Any] = Field(default_factory=dict)
+
+
+class ListedStream(NamedTuple):
+    """One stream of a source that has many.
+
+    :param title: name for messages.
+    :param names: values of ``schema`` and ``table`` in the sink's target.
+    :param choices: names under which the stream may have been loaded. A new stream gets the first.
+    """
+
+    title: str
+    names: Mapping[str, str]
+    choices: tuple[str, ...]
+
+
+class StreamListing(NamedTuple):
+    """The streams of a source at a moment.
+
+    :param problems: by title, why a stream that the options name cannot be loaded.
+    :param default_schema: schema of the tables that their name alone names. "" if there are none.
+    """
+
+    streams: Sequence[ListedStream]
+    problems: Mapping[str, str]
+    default_schema: str = ""
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.polling.findings import Finding, ProposalRequest
     from airflow_provider_connect.polling.quota.limits import Quota
     from airflow_provider_connect.polling.quota.turns import KeyStore
+    from airflow_provider_connect.source import ListedStream, Source, StreamListing
 
 
 class HasQuota(ABC):
@@ -74,6 +75,47 @@ class CountsLate:
 
 class ReloadsWhenLost:
     """Source of increments that reads all rows again if its position is lost."""
+
+
+class ListsStreams(ABC):
+    """A source whose options choose many streams, which are known at run time."""
+
+    parallel_streams: int
+    """Most streams that a job moves at the same time."""
+
+    @abstractmethod
+    def list_streams(self, connection: Connection) -> StreamListing:
+        """Return the streams, sorted. Uses the network.
+
+        :raises ConfigError: the options choose no stream.
+        :raises RetriableError: the system is unreachable.
+        """
+
+    @abstractmethod
+    def stream_source(self, choice: str) -> Source:
+        """Return the source of one stream.
+
+        :param choice: one of :attr:`ListedStream.choices`.
+        :raises ConfigError: its name cannot be part of ledger and offset.
+        """
+
+    @abstractmethod
+    def example_stream(self) -> ListedStream:
+        """Return a stream that need not exist, to validate options without network."""
+
+    @abstractmethod
+    def recall_streams(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
+        """Return the streams that a key may name, whether they are listed or not. [] if the options choose none.
+
+        :param default_schema: as :attr:`StreamListing.default_schema`. "" if unknown.
+        """
+
+
+def require_lister(source: Source) -> ListsStreams:
+    """Return a source of many streams, typed as such."""
+    lister = source.capability(ListsStreams)
+    assert lister is not None
+    return lister
 
 
 class Inspects(ABC):

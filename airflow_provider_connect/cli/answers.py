@@ -63,7 +63,7 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
 
 def present_definition(pipeline: RenderedTask, connections: Connections) -> StreamDefinition:
     """Build a stream's definition from the DAG's present options, without the record key, which only a run reads."""
-    declared_options = DeclaredOptions(*pipeline.task.require_operator().declared_options)
+    declared_options = DeclaredOptions(*pipeline.task.declared_options)
     return declared_options.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
 

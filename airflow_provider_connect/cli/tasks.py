@@ -8,14 +8,15 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 from jinja2 import TemplateError
 
-from airflow_provider_connect import registry
+from airflow_provider_connect import offsets, registry
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.cli.dag_files import read_dag_files
 from airflow_provider_connect.cli.terminal import print_note
 from airflow_provider_connect.closing import closing_quietly
@@ -28,9 +29,13 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 from airflow_provider_connect.shapes.chain import Chain, validate_shapes
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
+from airflow_provider_connect.stage.temporary import stream_staging
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 _DAY_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
+STREAM_MARK = "#"
+"""Separates a task's id from the name of one of its streams: ``load#public.orders``."""
+_SHOWN_STREAMS = 5
 
 
 @dataclass(frozen=True)
@@ -38,16 +43,34 @@ class DeclaredTask:
     """A ConnectOperator task as its DAG file declares it.
 
     :param operator: None for a mapped task.
+    :param stream: the stream to which commands are limited, if the task has many.
     """
 
     dag: Any
     task_id: str
     operator: ConnectOperator | None
+    stream: offsets.LoadedStream | None = None
 
     @property
     def name(self) -> str:
-        """``dag.task``, for messages."""
-        return f"{self.dag.dag_id}.{self.task_id}"
+        """``dag.task``, for messages. With one stream of many, ``dag.task#stream``."""
+        name = f"{self.dag.dag_id}.{self.task_id}"
+        return name if self.stream is None else f"{name}{STREAM_MARK}{self.stream.choice}"
+
+    @property
+    def declared_options(self) -> Any:
+        """Fields of :class:`.DeclaredOptions`, of the stream if the task has many."""
+        source, *others = self.require_operator().declared_options
+        lister = source.capability(ListsStreams)
+        return (source if lister is None or self.stream is None else lister.stream_source(self.stream.choice), *others)
+
+    def streams(self) -> list[DeclaredTask]:
+        """Return the task once for each of its streams with an offset. A task of one stream returns itself."""
+        if self.operator is None or self.operator.source.capability(ListsStreams) is None or self.stream is not None:
+            return [self]
+        pipeline = self.render_whole(self.parse_day(None))
+        loaded = offsets.streams_of_keys(pipeline.source, pipeline.sink, variables.keys(offsets.PREFIX))
+        return [replace(self, stream=stream) for _, stream in sorted(loaded.items())]
 
     def require_operator(self) -> ConnectOperator:
         """Return the task's operator.
@@ -98,10 +121,28 @@ class DeclaredTask:
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Render the task's templates as in a run of this day.
+        """Render the task's templates as in a run of this day. One ConfigError lists every problem.
 
-        :raises ConfigError: with every problem.
+        :raises ConfigError: the task has many streams, and none is chosen.
         """
+        pipeline = self.render_whole(day)
+        lister = pipeline.source.capability(ListsStreams)
+        if lister is None:
+            return pipeline
+        if self.stream is None:
+            raise ConfigError(f"task {self.name} has many streams. {self._choice_hint()}")
+        source = lister.stream_source(self.stream.choice)
+        staging = stream_staging(pipeline.staging, source.stream_key)
+        sink = pipeline.sink.for_stream(self.stream.stream.names)
+        return replace(pipeline, source=source, sink=sink, staging=staging)
+
+    def _choice_hint(self) -> str:
+        names = [f"{task.task_id}{STREAM_MARK}{task.stream.choice}" for task in self.streams() if task.stream]
+        more = ", …" if len(names) > _SHOWN_STREAMS else ""
+        return f"Name one: {', '.join(names[:_SHOWN_STREAMS])}{more}" if names else "None of them is loaded yet"
+
+    def render_whole(self, day: Day) -> RenderedTask:
+        """Do :meth:`render`, also for a task of many streams."""
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
         rendered_values: dict[str, Any] = {}
@@ -198,11 +239,15 @@ def open_source(source: Source, connection: Connection, context: PollContext = A
 
 
 def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[DeclaredTask]:
-    """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
+    """Return a DAG's ConnectOperator tasks, or only the task ``task_id``. A task of many streams is there for each.
 
-    :raises ConfigError: there is none.
+    :raises ConfigError: there is no such DAG, task or stream, or the DAG has no ConnectOperator task.
     """
-    return choose_tasks(require_dag(dag_id, bundles), task_id)
+    tasks = choose_tasks(require_dag(dag_id, bundles), task_id)
+    streams = [stream for task in tasks for stream in task.streams()]
+    if not streams:
+        raise ConfigError(f"task {tasks[0].name} has many streams. None of them is loaded yet")
+    return streams
 
 
 def require_dag(dag_id: str, bundles: Sequence[str] | None) -> Any:
@@ -223,11 +268,23 @@ def choose_tasks(dag: Any, task_id: str | None) -> list[DeclaredTask]:
         raise ConfigError(f"DAG {dag.dag_id!r} has no ConnectOperator task")
     if task_id is None:
         return list(tasks.values())
+    task_id, mark, stream_name = task_id.partition(STREAM_MARK)
+    if mark and task_id in tasks:
+        return [_choose_stream(tasks[task_id], stream_name)]
     if task_id not in tasks:
         raise ConfigError(
             f"DAG {dag.dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, tasks)}"
         )
     return [tasks[task_id]]
+
+
+def _choose_stream(task: DeclaredTask, name: str) -> DeclaredTask:
+    streams = task.streams()
+    names = {stream.stream.choice: stream for stream in streams if stream.stream is not None}
+    names |= {stream.stream.title: stream for stream in streams if stream.stream is not None}
+    if name not in names:
+        raise ConfigError(f"task {task.name} has loaded no stream {name!r}: {suggest_nearest(name, names)}")
+    return names[name]
 
 
 def tasks_of_dag(dag: Any) -> dict[str, DeclaredTask]:
@@ -239,12 +296,24 @@ def tasks_of_dag(dag: Any) -> dict[str, DeclaredTask]:
     }
 
 
+def whole_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
+    """Do :func:`connect_task`, but return a task of many streams as one if no stream is named."""
+    return _only_task(dag_id, choose_tasks(require_dag(dag_id, bundles), task_id))
+
+
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
     """Return the task ``task_id``. None means the DAG's only ConnectOperator task.
 
     :raises ConfigError: there is none, or several are left.
     """
-    tasks = connect_tasks(dag_id, task_id, bundles)
+    return _only_task(dag_id, connect_tasks(dag_id, task_id, bundles))
+
+
+def _only_task(dag_id: str, tasks: Sequence[DeclaredTask]) -> DeclaredTask:
+    if len(tasks) > 1 and any(task.stream for task in tasks):
+        shown = ", ".join(task.name.removeprefix(f"{dag_id}.") for task in tasks[:_SHOWN_STREAMS])
+        more = ", …" if len(tasks) > _SHOWN_STREAMS else ""
+        raise ConfigError(f"DAG {dag_id!r} has several streams. Name one of {shown}{more}")
     if len(tasks) > 1:
         names = ", ".join(task.task_id for task in tasks)
         raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks. Name one of {names}")

@@ -22,6 +22,7 @@ from airflow_provider_connect.operators.arguments import require_known_arguments
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import add_outlet
+from airflow_provider_connect.operators.reporting import emit_event
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, to_airflow_error
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
     from airflow_provider_connect.job import JobReport
+    from airflow_provider_connect.operators.streams.report import TaskReport
 
 _RETURNED_BY_FUNCTION = ("source", "sink")
 
@@ -45,9 +47,11 @@ class _FunctionOperator(ConnectOperator):
     alias: AssetAlias | None = None
     emits: bool = False
 
-    def _emit_event(self, context: Context, report: JobReport) -> None:
-        if self.alias is not None:
+    def _emit_event(self, context: Context, report: JobReport | TaskReport) -> None:
+        if self.alias is not None and isinstance(self.asset, Asset):
             context["outlet_events"][self.alias].add(self.asset, extra=report.summary())
+        elif self.alias is not None:
+            emit_event(context["outlet_events"][self.alias], self.asset_events, report)
         elif self.emits:
             super()._emit_event(context, report)
 

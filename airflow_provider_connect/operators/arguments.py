@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetAlias
 
 from airflow_provider_connect.capabilities.source import Counts, CountsLate
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
@@ -171,7 +171,7 @@ def _shape_problem(value: object) -> str | None:
 def _asset_problem(value: object) -> str | None:
     return (
         None
-        if value is None or isinstance(value, Asset)
+        if value is None or isinstance(value, (Asset, AssetAlias))
         else f"must be an airflow.sdk.Asset, not a {_type_name(value)}"
     )
 

@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from airflow_provider_connect.capabilities.publisher import Erases
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.definition import MASK_KEYS, MASKED
@@ -62,6 +63,8 @@ def erase(
     :raises RetriableError: the sink is unavailable, or other writers committed first.
     """
     refuse_text("shape", shape)
+    if source.capability(ListsStreams) is not None:
+        raise ConfigError(f"source {source.name!r} has many tables. Pass source and sink of one of them")
     chain, ids = Chain.of(shape), id_texts(values)
     column_shapes = _shapes_of(source, chain, column)
     resolved_connections = connections

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.operators.connect import FAILED_REPORT_KEY
+from airflow_provider_connect.operators.reporting import FAILED_REPORT_KEY
 from airflow_provider_connect.page.airflow_api import AirflowApi, quote_path
 from airflow_provider_connect.page.facts.connectors import ConnectorPair, connectors_of
 from airflow_provider_connect.page.facts.reports import (
@@ -273,7 +273,10 @@ async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: Ru
         airflow, TaskAddress(dag_id, report.run_id, task_id, report.map_index), _SUCCESS_REPORT_KEY
     )
     reports = reports_of_summary(value or {}, report.run_id, report.map_index, report.reported_at)
-    return next((candidate for candidate in reports if candidate.day == report.day), report)
+    return next(
+        (found for found in reports if (found.day, found.target) == (report.day, report.target)),
+        report,
+    )
 
 
 async def load_failure_message(airflow: AirflowApi, run: TaskRun) -> str | None:

@@ -108,7 +108,7 @@ def _type_of(name: str) -> Any:
         if not isinstance(parameter.annotation, str):
             return parameter.annotation
         # Names imported for type checking only are missing in the module.
-        type_names = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset}
+        type_names = vars(completeness) | vars(sink) | vars(source) | dict.fromkeys(("Asset", "AssetAlias"), _Asset)
         try:
             return eval(parameter.annotation, {**type_names, **init.__globals__})  # noqa: S307  # our own and Airflow's code
         except NameError:

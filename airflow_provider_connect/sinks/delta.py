@@ -64,6 +64,7 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
     """Options of a Delta table as a sink."""
 
     name: ClassVar[str] = "delta"
+    stream_option: ClassVar[str] = "path"
 
     @property
     def target(self) -> str:

@@ -42,6 +42,7 @@ class KafkaSink(KafkaOptions):
     """Options of a Kafka topic as a sink."""
 
     name: ClassVar[str] = "kafka"
+    stream_option: ClassVar[str] = "topic"
 
     def check(self, connections: Connections) -> list[str]:
         """Validate options and connections without network access."""

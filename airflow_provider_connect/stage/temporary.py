@@ -36,6 +36,11 @@ def stage_name(key: object, target: str) -> str:
     return f"{key} {target}"
 
 
+def stream_staging(staging: str | None, stream_key: str) -> str | None:
+    """Return the stage of one of many streams: a folder under the task's ``staging=``. None without one."""
+    return staging and f"{staging.rstrip('/')}/{stream_key}"
+
+
 def local_stage(name: str) -> str:
     """Create a private folder under the system's temporary folder, the same for the same name.
 

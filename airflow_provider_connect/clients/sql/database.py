@@ -44,6 +44,20 @@ class Table(NamedTuple):
     schema: str = ""
 
 
+class ListedTable(NamedTuple):
+    """A table or view in the database's catalog.
+
+    :param schema: its schema, or MySQL's database.
+    :param is_default: True if its name alone names it in a session.
+    :param stores_rows: False for a view.
+    """
+
+    name: str
+    schema: str
+    is_default: bool
+    stores_rows: bool = True
+
+
 class Query(NamedTuple):
     """A user's SELECT statement, which may begin with WITH."""
 
@@ -215,6 +229,13 @@ class Database(Closable, ABC):
         return None
 
     # Catalog
+
+    def list_tables(self) -> list[ListedTable]:
+        """Return the tables and views, sorted by schema and name, without the database's own and without partitions.
+
+        :raises ConfigError: the database's tables cannot be listed.
+        """
+        raise ConfigError(f"{self._label}: its tables cannot be listed")
 
     @abstractmethod
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:

@@ -16,6 +16,7 @@ from airflow_provider_connect.clients.sql.database import (
     ColumnCounter,
     Database,
     Index,
+    ListedTable,
     Query,
     ReadColumn,
     SessionLimits,
@@ -89,6 +90,16 @@ class SQLite(Database):
         return f"SQLite {sqlite3.sqlite_version}"
 
     # Catalog
+
+    def list_tables(self) -> list[ListedTable]:
+        """Return the file's tables and views, without the tables in which virtual tables store their rows."""
+        rows = self.rows("PRAGMA main.table_list")
+        listed = [(name, kind) for schema, name, kind, *_ in rows if schema == "main" and kind != "shadow"]
+        return [
+            ListedTable(name, "main", is_default=True, stores_rows=kind != "view")
+            for name, kind in sorted(listed)
+            if not name.startswith("sqlite_")
+        ]
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns with declared types. A query's expressions have none."""

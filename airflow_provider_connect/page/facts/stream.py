@@ -24,14 +24,19 @@ _WITHOUT_DAYS = ("@once", "@continuous")
 
 
 class StreamName(NamedTuple):
-    """A task, or an instance of a mapped task. ``map_index`` is -1 for an unmapped task."""
+    """A task, an instance of a mapped task, or a stream of a task with many. ``map_index`` is -1 for an unmapped task.
+
+    :param key: the stream's key. "" for the only stream of a task, or any of many.
+    """
 
     dag_id: str
     task_id: str
     map_index: int
+    key: str = ""
 
     def __str__(self) -> str:
-        return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
+        instance = f"[{self.map_index}]" if self.map_index >= 0 else ""
+        return f"{self.dag_id}/{self.task_id}{instance}" + (f"#{self.key}" if self.key else "")
 
 
 class TaskInstanceName(NamedTuple):
@@ -56,6 +61,8 @@ class Stream:
     :param offset: None if there is none, or the viewer may not read Variables.
     :param reports: of the requested period. In a list of streams, only the newest.
     :param message: error message of the newest failed run.
+    :param key: the stream's key if its task has many streams, else "".
+    :param end_date: the task's or its DAG's, whichever is earlier.
     """
 
     dag: Mapping[str, Any]
@@ -70,11 +77,17 @@ class Stream:
     as_of: dt.datetime
     message: str | None = None
     end_date: dt.datetime | None = None
+    key: str = ""
 
     @property
     def id(self) -> str:
         """Unique name, such as ``dag/task[index]``."""
-        return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index))
+        return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index, self.key))
+
+    def owns(self, report: RunDayReport) -> bool:
+        """Return True if a report of the task is one of this stream."""
+        sink = self.connectors.sink
+        return not self.key or (sink is not None and report.target == sink.target)
 
     @property
     def zone(self) -> str:

@@ -28,6 +28,16 @@ ORDER BY 1, 2 LIMIT 10000
 """
 
 
+LIST_QUERY = """
+SELECT table_name, table_schema, coalesce(table_schema = database(), 0), table_type <> 'VIEW'
+FROM information_schema.tables
+WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
+  AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
+ORDER BY 2, 1
+"""
+"""Tables and views that the user may see."""
+
+
 def columns_query(schema: str, table: str) -> str:
     """Return the query for columns: name, type, nullability and character set."""
     return f"""

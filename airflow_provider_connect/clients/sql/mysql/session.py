@@ -13,6 +13,7 @@ from airflow_provider_connect.clients.sql.database import (
     ColumnCounter,
     Database,
     Index,
+    ListedTable,
     Query,
     ReadColumn,
     SessionLimits,
@@ -143,6 +144,11 @@ class MySQL(Database):
 
         statement = catalog.MARIADB_REPLICA_STATUS if self._is_mariadb else catalog.REPLICA_STATUS
         return catalog.lag_seconds(self.rows(statement, "reading the replica's lag", DictCursor))
+
+    def list_tables(self) -> list[ListedTable]:
+        """Return the tables and views that the user may see."""
+        rows = self.rows(catalog.LIST_QUERY, "listing the tables")
+        return [ListedTable(name, schema, bool(default), bool(stores)) for name, schema, default, stores in rows]
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return columns from the information schema, or a query's from the optimizer."""

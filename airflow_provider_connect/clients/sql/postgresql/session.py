@@ -12,6 +12,7 @@ from airflow_provider_connect.clients.sql.database import (
     ColumnCounter,
     Database,
     Index,
+    ListedTable,
     Query,
     ReadColumn,
     RowSecurity,
@@ -133,6 +134,10 @@ class PostgreSQL(Database):
                 "Start its replication, or name another server in the connection"
             )
         return None if lag is None else float(lag)
+
+    def list_tables(self) -> list[ListedTable]:
+        """Return the tables and views, also those that the user may not read."""
+        return [ListedTable(*row) for row in self.rows(catalog.LIST_QUERY, "listing the tables")]
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return columns from the catalog, or a query's from the planner."""
