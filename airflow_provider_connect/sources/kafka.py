@@ -135,8 +135,8 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
 
         cluster = Cluster(connection, self.timeout_seconds)
         states = cluster.topic_states(cluster.topic_names(self))
-        bounds = [one for state in states for one in state.bounds.values()]
-        offsets = sum(one.stable_end - one.first for one in bounds)
+        bounds = [partition for state in states for partition in state.bounds.values()]
+        offsets = sum(partition.stable_end - partition.first for partition in bounds)
         text = f"{len(states)} topics with {len(bounds)} partitions and {offsets:,} offsets of records"
         return [Finding("topics", "ok", text)]
 

@@ -1,4 +1,4 @@
-"""What the cluster says of the selected topics: ids, partitions, and the offsets that can be read."""
+"""Asks a cluster for the selected topics: ids, partitions, and readable offsets."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ class RangeReader:
     def __init__(self, consumer: Consumer, ranges: Sequence[OffsetRange], *, reads_headers: bool) -> None:
         self._consumer = consumer
         self._reads_headers = reads_headers
-        self._ranges = {(one.topic, one.partition): one for one in ranges}
+        self._ranges = {(offset_range.topic, offset_range.partition): offset_range for offset_range in ranges}
         self._left = set(self._ranges)
 
     def read(self, timeout_seconds: float) -> Iterator[list[Record]]:
@@ -71,7 +71,12 @@ class RangeReader:
         """
         from confluent_kafka import TopicPartition
 
-        self._consumer.assign([TopicPartition(one.topic, one.partition, one.begin) for one in self._ranges.values()])
+        self._consumer.assign(
+            [
+                TopicPartition(offset_range.topic, offset_range.partition, offset_range.begin)
+                for offset_range in self._ranges.values()
+            ]
+        )
         patience = Patience(timeout_seconds)
         records: list[Record] = []
         size = 0

@@ -83,7 +83,7 @@ class KafkaPoller(Poller, Follows):
             self.follow(day, None, None)
             ranges = self._ranges[day]
         return [
-            InputPartition(days=(day,), index=index, params={"ranges": [list(one) for one in part]})
+            InputPartition(days=(day,), index=index, params={"ranges": [list(offset_range) for offset_range in part]})
             for index, part in enumerate(deal_out(ranges, self._options.records_per_task))
         ]
 
@@ -129,7 +129,7 @@ class KafkaPoller(Poller, Follows):
 
         :raises PlanGoneError: a topic has another id.
         """
-        ids = {one.topic: one.identity for one in ranges}
+        ids = {offset_range.topic: offset_range.identity for offset_range in ranges}
         cluster = Cluster(self._connection, self._options.timeout_seconds)
         for name, (identity, _) in cluster.topic_identities(sorted(ids)).items():
             if identity != ids[name]:

@@ -39,12 +39,12 @@ def deal_out(ranges: Iterable[OffsetRange], offsets_per_part: int) -> list[list[
     parts: list[list[OffsetRange]] = []
     room = 0
     for offset_range in ordered:
-        for piece in _cut(offset_range, size):
-            if not parts or piece.offsets > room:
+        for cut_range in _cut(offset_range, size):
+            if not parts or cut_range.offsets > room:
                 parts.append([])
                 room = size
-            parts[-1].append(piece)
-            room -= piece.offsets
+            parts[-1].append(cut_range)
+            room -= cut_range.offsets
     return parts
 
 

@@ -66,14 +66,14 @@ class RowBuilder:
 
         :raises DataError: a record cannot be read, and ``errors_tolerance`` allows none, or no more, such records.
         """
-        decoded = [one for record in records if (one := self._decode(record, tally)) is not None]
+        decoded = [result for record in records if (result := self._decode(record, tally)) is not None]
         while True:
             columns, bad_rows = self._columns(decoded)
             if not bad_rows:
                 break
             for row, reason in sorted(bad_rows.items()):
                 self._reject(decoded[row].record, reason, tally)
-            decoded = [one for row, one in enumerate(decoded) if row not in bad_rows]
+            decoded = [readable for row, readable in enumerate(decoded) if row not in bad_rows]
         tally.rows += len(records)
         return _to_batch(columns, self.schema)
 
@@ -104,22 +104,22 @@ class RowBuilder:
         """Return the columns by name, and the reason for each row that has a value of another type."""
         import pyarrow as pa
 
-        options, records = self._options, [one.record for one in decoded]
+        options, records = self._options, [row.record for row in decoded]
         columns: dict[str, Any] = {}
         bad_rows: dict[int, str] = {}
         if options.key_columns:
             for name, kind in options.key_columns.items():
-                texts = [one.key_fields.get(name) for one in decoded]
+                texts = [row.key_fields.get(name) for row in decoded]
                 columns[name] = _typed(texts, kind, f"key's field {name!r}", bad_rows)
         else:
-            columns[KEY_COLUMN] = pa.array([one.key for one in decoded], self.schema.field(KEY_COLUMN).type)
+            columns[KEY_COLUMN] = pa.array([row.key for row in decoded], self.schema.field(KEY_COLUMN).type)
         if self._has_fields:
             for name, kind in options.columns.items():
-                texts = [one.fields.values.get(name) for one in decoded]
+                texts = [row.fields.values.get(name) for row in decoded]
                 columns[name] = _typed(texts, kind, f"field {name!r}", bad_rows)
         else:
-            columns[VALUE_COLUMN] = pa.array([one.value for one in decoded], self.schema.field(VALUE_COLUMN).type)
-        columns[DELETE_COLUMN] = pa.array([one.fields.is_delete for one in decoded], pa.bool_())
+            columns[VALUE_COLUMN] = pa.array([row.value for row in decoded], self.schema.field(VALUE_COLUMN).type)
+        columns[DELETE_COLUMN] = pa.array([row.fields.is_delete for row in decoded], pa.bool_())
         places = [
             pa.array([record.identity for record in records], pa.string()),
             pa.array([record.partition for record in records], pa.int32()),
