@@ -46,6 +46,12 @@ class DeltaOptions(Options):
         default="evolve",
         description="Effect of a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
     )
+    widen_up_to: int = Field(
+        default=10_000_000_000,
+        ge=0,
+        description="Most bytes of files that are written again because a column grows, such as from int to bigint. "
+        "Larger tables fail the day.",
+    )
     write_mode: Literal["replace", "merge"] = Field(
         default="replace",
         description="'replace' replaces a day by its new rows, 'merge' updates rows by key.",
@@ -90,6 +96,13 @@ class DeltaOptions(Options):
     def replaces_whole(self, kind: SourceKind) -> bool:
         """Return True if a publish of this source kind replaces the whole table."""
         return kind == "snapshot" and self.snapshot == "replace"
+
+    def type_change(self, kind: SourceKind) -> Literal["none", "wider", "any"]:
+        """Return the new types that a publish of this source kind may give to the table's columns."""
+        if self.tables is not None:
+            return "none"
+        keeps_rows = self.write_mode == "merge" or self.deletes == "soft" or not self.replaces_whole(kind)
+        return "wider" if keeps_rows else "any"
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return a problem for each option that this kind of source cannot have."""
