@@ -1,4 +1,4 @@
-"""Ten changes of a table, each between two runs of three ways into Delta: which runs stop, and what readers then see."""
+"""Ten changes of a table, each between two runs of three ways into Delta: which stop, and what readers then see."""
 
 from __future__ import annotations
 
