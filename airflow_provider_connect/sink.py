@@ -19,7 +19,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import Connector, Opened
@@ -99,6 +99,13 @@ class Sink(Connector):
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return a problem for each option without meaning for this kind of rows. No network."""
         return []
+
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the sink that decides by a source's columns which of two rows is newer, if its options do not say.
+
+        :param columns: see :attr:`.Source.order_columns`.
+        """
+        return self
 
     @property
     def reloads(self) -> bool:

@@ -114,6 +114,11 @@ class Source(Connector):
         return self.kind == "day"
 
     @property
+    def order_columns(self) -> tuple[str, ...]:
+        """Columns whose higher values belong to the newer of two rows, the first one first. () if unknown."""
+        return ()
+
+    @property
     @abstractmethod
     def stream_key(self) -> str:
         """Name of the stream, unique within this connector. Part of ledger and offset."""

@@ -16,6 +16,7 @@ from airflow_provider_connect.stage.merging import (
     KEY_HELP,
     NEWEST_BY_HELP,
     merge_problem,
+    order_of_increments,
 )
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.storage import normalise_path
@@ -103,6 +104,13 @@ class DeltaOptions(Options):
             return "none"
         keeps_rows = self.write_mode == "merge" or self.deletes == "soft" or not self.replaces_whole(kind)
         return "wider" if keeps_rows else "any"
+
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the options with ``newest_by`` if a merge of increments does not name it."""
+        if self.write_mode != "merge" or self.newest_by is not None:
+            return self
+        column = order_of_increments(tuple(self.key), columns)
+        return self if column is None else self.model_copy(update={"newest_by": column})
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return a problem for each option that this kind of source cannot have."""

@@ -240,6 +240,14 @@ class SqlOptions(Source):
         return self.db_timezone or "UTC"
 
     @property
+    def order_columns(self) -> tuple[str, ...]:
+        """The cursor's columns, by their names in the rows. () without ``mode``, and if a name is a template."""
+        if self.templates & {"timestamp_column", "incrementing_column", "rename"}:
+            return ()
+        columns = [column for column in (self.timestamp_column, self.incrementing_column) if column is not None]
+        return tuple(self.rename.get(column, column) for column in columns)
+
+    @property
     def stream_name(self) -> str:
         """Name of the stream, by default the table's."""
         if self.stream or self.table is None:
