@@ -9,9 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from airflow_provider_connect.clients.bigquery.api import BigQueryApi
-from airflow_provider_connect.clients.bigquery.sql import TableRef
-from airflow_provider_connect.sinks._bigquery.merge.write_mode import MODE_LABEL
+from airflow_provider_connect.sinks._bigquery.merge import write_mode
 from tests.equipment.bigquery.bench import SinkBench, bench_of
 from tests.equipment.bigquery.fixtures import Target
 from tests.equipment.frozen import MONDAY, TUESDAY, events
@@ -51,15 +49,7 @@ def test_a_column_grows_between_two_days(bench: SinkBench, merges: bool) -> None
     assert older.rows(MONDAY) == (["again"] if merges else ["again", "late"])
 
 
-def remove_label(bench: SinkBench) -> None:
-    """Make the table as an earlier version left it."""
-    with BigQueryApi.open(bench.reader) as api:
-        table = api.client.get_table(TableRef.parse(bench.sink.table, api.project).id)
-        table.labels = {**table.labels, MODE_LABEL: None}
-        api.client.update_table(table, ["labels"])
-
-
-def test_a_table_of_days_is_not_merged_and_a_merged_one_is_not_replaced(bench: SinkBench) -> None:
+def test_a_table_of_days_is_not_merged(bench: SinkBench, monkeypatch: pytest.MonkeyPatch) -> None:
     replacing, merging = bench.having(), bench.having(write_mode="merge", key=("event",))
     assert replacing.preflight() == merging.preflight() == replacing.preflight() == [], "nothing is published"
     replacing.publish(replacing.stage(MONDAY, events("a", "b")))
@@ -67,12 +57,12 @@ def test_a_table_of_days_is_not_merged_and_a_merged_one_is_not_replaced(bench: S
     for _ in range(2):
         [problem] = merging.preflight()
         assert "was written with write_mode='replace', so a key may have several rows" in problem
-        remove_label(bench)  # then the repeated key shows it
+        monkeypatch.setattr(write_mode, "MODE_LABEL", "connect_other")  # as if by an earlier version
     assert replacing.preflight() == []
     assert bench.having(write_mode="append").preflight() == []
 
 
-def test_a_merged_table_is_neither_replaced_nor_appended_to(bench: SinkBench) -> None:
+def test_a_merged_table_is_neither_replaced_nor_appended_to(bench: SinkBench, monkeypatch: pytest.MonkeyPatch) -> None:
     merging = bench.having(write_mode="merge", key=("event",))
     assert merging.preflight() == []
     merging.publish(merging.stage(MONDAY, events("a", "b")))
@@ -80,7 +70,7 @@ def test_a_merged_table_is_neither_replaced_nor_appended_to(bench: SinkBench) ->
     for mode in ("replace", "append"):
         [problem] = bench.having(write_mode=mode).preflight()
         assert "was written with write_mode='merge', and this mode would delete or double rows" in problem
-    remove_label(bench)
+    monkeypatch.setattr(write_mode, "MODE_LABEL", "connect_other")
     assert merging.preflight() == [], "merged by an earlier version"
     [problem] = bench.having().preflight()
     assert "was written with write_mode='merge'" in problem
