@@ -118,11 +118,21 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
         if field.name == "day":
             continue
         if not field.name or _ILLEGAL_IN_NAMES.search(field.name):
-            problems.append(f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it")
+            safe_name = _ILLEGAL_IN_NAMES.sub("_", field.name) or "column"
+            problems.append(
+                f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it, such as with "
+                f"shape=[Rename(columns={{{field.name!r}: {safe_name!r}}})]"
+            )
         elif field.name.lower() in lower_names:
-            problems.append(f"column {field.name!r} differs from another only in case: rename it")
+            problems.append(
+                f"column {field.name!r} differs from another only in case: rename it, such as with "
+                f"shape=[Rename(columns={{{field.name!r}: '{field.name}_'}})]"
+            )
         lower_names.add(field.name.lower())
-        problem = f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source"
+        problem = (
+            f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source, such as with "
+            f"shape=[Cast(columns={{{field.name!r}: 'STRING'}})]"
+        )
         if pa.types.is_null(field.type) or pa.types.is_unsigned_integer(field.type):
             problems.append(problem)
             continue
