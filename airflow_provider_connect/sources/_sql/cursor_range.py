@@ -3,15 +3,33 @@
 from __future__ import annotations
 
 import datetime as dt
-from typing import TYPE_CHECKING, Literal
+from typing import Literal, Protocol
 
-if TYPE_CHECKING:
-    from airflow_provider_connect.sources._sql.options import SqlOptions
+from airflow_provider_connect.sources._sql.read_methods import Mode, SnapshotModeName, StartMode
 
 Nulls = Literal["leave_out", "fail", "first"]
 """Effect of a row whose cursor column is NULL."""
 Overlap = int | dt.timedelta
 Bound = int | dt.datetime
+
+
+class CursorRange(Protocol):
+    """The options that decide which rows a ``mode`` reads."""
+
+    @property
+    def mode(self) -> Mode | None: ...
+    @property
+    def start(self) -> str | None: ...
+    @property
+    def end(self) -> str | None: ...
+    @property
+    def nulls(self) -> Nulls: ...
+    @property
+    def overlap(self) -> Overlap | None: ...
+    @property
+    def snapshot_mode(self) -> SnapshotModeName: ...
+    @property
+    def start_mode(self) -> StartMode: ...
 
 
 def bound_text(value: object) -> object:
@@ -30,7 +48,7 @@ def parse_bound(text: str, *, is_time: bool) -> Bound:
     return dt.datetime.fromisoformat(text) if is_time else int(text)
 
 
-def cursor_range_problems(options: SqlOptions) -> list[str]:
+def cursor_range_problems(options: CursorRange) -> list[str]:
     """Return the problems of ``start``, ``end``, ``nulls`` and ``overlap`` with a ``mode``."""
     if options.mode is None:  # reported as misplaced
         return []
@@ -54,7 +72,7 @@ def _is_before(first: Bound, second: Bound) -> bool:
     return isinstance(first, int) and isinstance(second, int) and first <= second
 
 
-def _overlap_problems(options: SqlOptions, *, is_time: bool) -> list[str]:
+def _overlap_problems(options: CursorRange, *, is_time: bool) -> list[str]:
     overlap = options.overlap
     if overlap is None:
         return []
@@ -67,7 +85,7 @@ def _overlap_problems(options: SqlOptions, *, is_time: bool) -> list[str]:
     return [] if is_positive else ["overlap: it must be above 0"]
 
 
-def _nulls_problems(options: SqlOptions) -> list[str]:
+def _nulls_problems(options: CursorRange) -> list[str]:
     if options.nulls == "first" and not options.start_mode.loads_existing:
         return [f"nulls: snapshot_mode={options.snapshot_mode!r} loads no existing rows, so 'first' loads none"]
     return []
