@@ -107,6 +107,15 @@ class Sink(Connector):
         """
         return self
 
+    def shapes_for(self, schema: pa.Schema) -> list[dict[str, Any]]:
+        """Return shapes that fit rows to the target, as in pipeline files: ``{"rename": {"columns": …}}``.
+
+        They follow the task's own shapes. A task with a transform has none.
+
+        :param schema: columns after the task's shapes.
+        """
+        return []
+
     @property
     def reloads(self) -> bool:
         """True if a day may be published again without doubling its rows."""

@@ -47,6 +47,16 @@ class DeltaOptions(Options):
         default="evolve",
         description="Effect of a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
     )
+    names: Literal["refuse", "safe"] = Field(
+        default="refuse",
+        description="Effect of a column's name that Delta does not allow: 'refuse' fails the run, 'safe' writes an "
+        "underscore for each character that is not allowed.",
+    )
+    types: Literal["refuse", "safe"] = Field(
+        default="refuse",
+        description="Effect of a time of day, for which Delta has no type: 'refuse' fails the run, 'safe' stores it as "
+        "text, HH:MM:SS.ffffff.",
+    )
     widen_up_to: int = Field(
         default=10_000_000_000,
         ge=0,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,7 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table
+from airflow_provider_connect.sinks._delta.safe_columns import ILLEGAL_IN_NAMES
 from airflow_provider_connect.sinks._delta.wider_types import is_wider, type_name
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.soft_deletes import with_mark_columns
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 OWNER_PROPERTY = "connect.stream"
 TEMPLATE_PROPERTY = "connect.tables"
 """Property of a template's tables: the template of their names."""
-_ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
 # Each read of the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
 # as Spark's, not after delta-rs's 100 commits.
@@ -117,11 +116,11 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
     for field in schema:
         if field.name == "day":
             continue
-        if not field.name or _ILLEGAL_IN_NAMES.search(field.name):
-            safe_name = _ILLEGAL_IN_NAMES.sub("_", field.name) or "column"
+        if not field.name or ILLEGAL_IN_NAMES.search(field.name):
+            safe_name = ILLEGAL_IN_NAMES.sub("_", field.name) or "column"
             problems.append(
-                f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it, such as with "
-                f"shape=[Rename(columns={{{field.name!r}: {safe_name!r}}})]"
+                f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it with "
+                f"names='safe', or with shape=[Rename(columns={{{field.name!r}: {safe_name!r}}})]"
             )
         elif field.name.lower() in lower_names:
             problems.append(
@@ -129,9 +128,10 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
                 f"shape=[Rename(columns={{{field.name!r}: '{field.name}_'}})]"
             )
         lower_names.add(field.name.lower())
+        is_time = pa.types.is_time(field.type)
         problem = (
-            f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source, such as with "
-            f"shape=[Cast(columns={{{field.name!r}: 'STRING'}})]"
+            f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source, or with "
+            f"shape=[Cast(columns={{{field.name!r}: 'STRING'}})]{' or types=' + repr('safe') if is_time else ''}"
         )
         if pa.types.is_null(field.type) or pa.types.is_unsigned_integer(field.type):
             problems.append(problem)

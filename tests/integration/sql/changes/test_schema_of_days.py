@@ -151,3 +151,15 @@ def test_a_primary_key_that_is_dropped_is_told_and_rows_are_loaded_without_a_key
     assert any("rows have no key any more, it was (id: n)" in text for text in report.warnings), report.warnings
     assert outcome(loads.run(DAYS[0])) == ("", ""), "an earlier day is loaded again"
     assert [(row["id"], row["record_key"] is None) for row in loads.rows()] == [(1, True), (2, True)]
+
+
+def test_times_of_day_and_names_that_delta_has_not_are_loaded_as_the_options_say(
+    either: OwnDatabase, tmp_path: Path
+) -> None:
+    loads = Loads(either, tmp_path)
+    name = '"a b"' if either.server.conn_type == "postgres" else "`a b`"
+    either.run(f"CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL, {name} time(6))")
+    either.run("INSERT INTO t VALUES (1, '2026-10-05 12:00:00', '01:02:03.000004')")
+    assert "names='safe', or with shape=" in outcome(loads.run(DAYS[0]))[1]
+    assert outcome(loads.run(DAYS[0], names="safe", types="safe")) == ("", "")
+    assert [row["a_b"] for row in loads.rows()] == ["01:02:03.000004"]
