@@ -127,12 +127,16 @@ class Widening:
     def _write(self, prefix: str, transactions: dict[str, int]) -> None:
         """Write all files again. Adds the application transactions of their attempts and slots."""
         view, types, key = self.view, self._new_types(), self._merge_key()
-        for number, (day, path, slot) in enumerate(view.files_with_slots()):
+        files = view.files_with_slots()
+        last_day = max((day for day, _, _ in files), default=None)
+        attempts_of_days: dict[dt.date, dict[str, int]] = {}
+        for number, (day, path, slot) in enumerate(files):
             if slot is None:
                 new_path = f"day={day}/{prefix}.{number}.parquet"
             else:
-                # An attempt's files of a day belong to one slot.
-                attempt = f"{prefix}-{slot.number}-{day:%Y%m%d}"
+                # An attempt's files of one day belong to one slot, so a day needs as many attempts as it has slots.
+                attempts = attempts_of_days.setdefault(day, {})
+                attempt = f"{prefix}-{attempts.setdefault(slot.suffix, len(attempts))}-{last_day:%Y%m%d}"
                 attempt_key = attempt_id(view.key, attempt)
                 if attempt_key not in transactions:
                     view.folder.write(progress_file(attempt, 0), b"{}")  # a sweep finds a killed widening's files by it
