@@ -1,7 +1,4 @@
-"""Checks the operator's arguments when Airflow reads the DAG file.
-
-Each check raises one ConfigError, which lists all problems with their remedies.
-"""
+"""Checks the operator's arguments when Airflow reads the DAG file."""
 
 from __future__ import annotations
 
@@ -56,7 +53,7 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
 
 
 def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse invalid values among the operator's own arguments that are given."""
+    """Refuse invalid values among the operator's own arguments."""
     checks = {
         "source": lambda value: _contract_problem(value, Source),
         "sink": lambda value: _contract_problem(value, Sink),

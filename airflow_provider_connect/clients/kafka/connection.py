@@ -91,6 +91,8 @@ def _host_servers(connection: Connection) -> str | None:
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
     """Validate a connection without network access. Returns the problems found."""
     subject = f"connection {connection.conn_id!r}"
+    if type_problems := _type_problems(connection):
+        return type_problems
     try:
         conf = librdkafka_settings(connection)
         library = _import_library()
@@ -105,6 +107,16 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
         f"{subject}: {text}"
         for text in [*complaints, *_check_with_librdkafka(library, connection, allowed, has_problems=bool(complaints))]
     ]
+
+
+def _type_problems(connection: Connection) -> list[str]:
+    problems = []
+    for name, value in connection.extra.items():
+        try:
+            _setting_text(connection, name, "" if value is None else value)
+        except ConfigError as error:
+            problems.append(str(error))
+    return problems
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
@@ -230,7 +242,7 @@ def _import_library() -> Any:
         import confluent_kafka
     except ImportError:
         raise ConfigError(
-            "the Kafka sink needs confluent-kafka: pip install 'airflow-provider-connect[kafka]' where this task runs"
+            "Kafka needs confluent-kafka: pip install 'airflow-provider-connect[kafka]' where this task runs"
         ) from None
     return confluent_kafka
 

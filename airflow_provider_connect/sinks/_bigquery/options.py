@@ -1,4 +1,4 @@
-"""Options of the BigQuery sink. DAG files import this module: keep it light."""
+"""Options of the BigQuery sink."""
 
 from __future__ import annotations
 
@@ -258,14 +258,14 @@ class BigQueryOptions(Options):
 
     @property
     def target(self) -> str:
-        """``bigquery://`` and the table as configured, with the connection's id if there is no project."""
+        """``bigquery://`` and the table, with the connection's id if there is no project."""
         return f"bigquery://{self._full_name}"
 
     @property
     def asset_uri(self) -> str:
         """``bigquery://project/dataset/table``, as in the Google provider's assets.
 
-        Without a project, the connection's id stands for it. Give the operator ``asset=`` for the real one.
+        Without a project, the connection's id stands for it.
         """
         dataset, template = template_of(self._full_name)
         table = quote(template)
@@ -302,15 +302,15 @@ class BigQueryOptions(Options):
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return True if rows are merged or soft-deleted by key, so that another key would double them."""
+        """Return True if rows are merged or soft-deleted by key."""
         return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:
-        """True if each publish continues the one before it in one table. False if publishes only add rows."""
+        """True if each publish continues the one before it in one table."""
         return self.write_mode != "append" and self.tables is None
 
     @property
     def reloads(self) -> bool:
-        """True if a day may be published again. ``write_mode="append"`` would double it."""
+        """True if a day may be published again."""
         return self.write_mode != "append"
