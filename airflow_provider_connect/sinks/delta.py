@@ -34,7 +34,8 @@ again. A merged snapshot deletes and counts the rows whose key vanished.
 the log is missing or older than the data, every task fails and no file is swept.
 
 **Schema.** The commit adds new columns, nullable and at the end (``schema_contract="freeze"`` refuses them). Columns
-that vanish from the source stay and read as null. A changed type fails the day.
+that vanish from the source stay and read as null. Before a publish, a commit of its own widens a column that grows, and
+writes the table's files again. Any other changed type fails the day.
 
 **Ownership.** A table belongs to one stream, named in its property ``connect.stream``. A table made by hand needs it in
 its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``). Column mapping, constraints and deletion vectors
