@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
-from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN
-from airflow_provider_connect.stage.storage import Folder, storage_error, translate_errors
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN, StagedFile
+from airflow_provider_connect.stage.storage import Folder, StoredFile, storage_error, translate_errors
 from airflow_provider_connect.stage.together import call_together
 
 if TYPE_CHECKING:
@@ -149,6 +149,23 @@ def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> Con
 def _version_notes(folder: Folder) -> list[tuple[int, str]]:
     matches = (_NOTE.fullmatch(file.name) for file in folder.files(VERSION_NOTES_FOLDER))
     return [(int(match["version"]), match["table"]) for match in matches if match]
+
+
+def add_action(file: StagedFile, day: dt.date, entry: StoredFile) -> AddAction:
+    """Return the action that adds a file to a day.
+
+    :param entry: the file as the storage has it.
+    """
+    from deltalake.transaction import AddAction
+
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values={"day": str(day)},
+        modification_time=int(entry.modified.timestamp() * 1000),
+        data_change=True,
+        stats=json.dumps({**file.stats, "numRecords": file.rows}),
+    )
 
 
 def commit(
