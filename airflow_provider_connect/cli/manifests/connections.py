@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airflow_provider_connect.cli.manifests.expressions import Reference, read_parts, read_whole
+from airflow_provider_connect.cli.manifests.expressions import Reference, Text, read_parts, read_whole
 from airflow_provider_connect.cli.manifests.remarks import Remarks
 from airflow_provider_connect.cli.manifests.settings import Settings
 from airflow_provider_connect.cli.manifests.texts import LeftOutError, Scope, SecretError
@@ -85,15 +85,13 @@ class _Authentication:
             filler(authenticator)
 
     def _secret(self, field_name: str, value: Any) -> str:
-        """Return the text of a credential: literal parts around FILL_IN."""
+        """Return FILL_IN with the literal parts around it, such as ``Token FILL_IN``. A literal alone is never kept."""
         texts = []
         for part in read_parts(str(value)) if value else ():
             if isinstance(part, Reference) and part.root == "config":
                 self._draft.sources[field_name] = f"config {'.'.join(part.steps)!r}"
-                texts.append(FILL_IN)
-            else:
-                texts.append(str(part[0]) if hasattr(part, "value") else FILL_IN)
-        return "".join(texts)
+            texts.append(str(part.value) if isinstance(part, Text) else FILL_IN)
+        return "".join(texts) if FILL_IN in texts else FILL_IN if texts else ""
 
     def _basic(self, fields: Mapping[str, Any]) -> None:
         self._draft.login = self._secret("login", fields.get("username")) or FILL_IN

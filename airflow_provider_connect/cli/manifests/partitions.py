@@ -81,11 +81,11 @@ def translate_parent(router: Any, translate: Callable[[Mapping[str, Any]], Strea
 
 def _parent(config: Mapping[str, Any], parent: StreamDraft) -> Parent:
     name = str(config.get("partition_field") or "parent_id")
-    column = _request_column(parent.columns, tuple(str(config.get("parent_key")).split("/")))
+    column = request_column(parent.columns, tuple(str(config.get("parent_key")).split("/")))
     partitions: dict[tuple[str, ...], str] = {(name,): column}
     for steps in config.get("extra_fields") or ():
         path = tuple(map(str, steps)) if isinstance(steps, list) else (str(steps),)
-        partitions["extra_fields", *path] = _request_column(parent.columns, path)
+        partitions["extra_fields", *path] = request_column(parent.columns, path)
     if parent.parent is not None:
         for path, grandparent_column in parent.parent.partitions.items():
             own_name = next(
@@ -103,7 +103,7 @@ def _parent(config: Mapping[str, Any], parent: StreamDraft) -> Parent:
     return Parent(parent, partitions, request_options, name)
 
 
-def _request_column(columns: Columns, steps: tuple[str, ...]) -> str:
+def request_column(columns: Columns, steps: tuple[str, ...]) -> str:
     """Return a column of a type that a request can send."""
     name = columns.require(steps, "string")
     return name if columns.kind_of(steps) in _REQUEST_TYPES else columns.add(steps, "string")

@@ -82,7 +82,7 @@ class StreamTranslator:
         if time_range is not None and selects_day:
             bounds, day = day_options(time_range, draft.columns, scope)
         if draft.parent is not None:
-            key = _key_with_parent(key, draft, parent_columns)
+            key = key_with_parent(key, draft, parent_columns)
         errors = translate_errors(requester.get("error_handler"), scope.remarks, has_parent=draft.parent is not None)
         draft.options = {
             "stream": draft.name,
@@ -112,7 +112,7 @@ def _require_simple(retriever: Mapping[str, Any], depth: int) -> None:
         raise UntranslatableError(f"it has more than {_MAX_PARENTS} levels of parents")
 
 
-def _key_with_parent(key: list[str], draft: StreamDraft, parent_columns: dict[str, str]) -> list[str]:
+def key_with_parent(key: list[str], draft: StreamDraft, parent_columns: dict[str, str]) -> list[str]:
     """Return the key with the parent's column, because ids may be unique only within a parent."""
     parent: Parent | None = draft.parent
     assert parent is not None, "the caller has a parent"

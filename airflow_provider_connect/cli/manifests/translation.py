@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from airflow_provider_connect.cli.manifests.connections import ConnectionDraft
+from airflow_provider_connect.cli.manifests.dlt import DltTranslator, is_dlt_config
 from airflow_provider_connect.cli.manifests.partitions import StreamDraft
 from airflow_provider_connect.cli.manifests.remarks import Remarks, UntranslatableError, one_line
 from airflow_provider_connect.cli.manifests.rules import translate_budget
@@ -50,9 +51,17 @@ def translate(tree: dict[str, Any], conn_id: str, config: Mapping[str, Any]) -> 
     :param config: the user's values for a manifest's config.
     :raises ConfigError: the file is neither a manifest nor a rest_api config.
     """
-    if isinstance(tree.get("client"), Mapping) and isinstance(tree.get("resources"), list):
-        raise ConfigError("dlt")
+    if is_dlt_config(tree):
+        return _translate_dlt(tree, conn_id)
     return _translate_manifest(tree, conn_id, config)
+
+
+def _translate_dlt(config: Mapping[str, Any], conn_id: str) -> Translation:
+    translator = DltTranslator(config)
+    collector = DraftCollector(conn_id)
+    for name, resource in translator.resources():
+        collector.add(name, lambda resource=resource: translator.translate(resource))  # type: ignore[misc]
+    return collector.translation
 
 
 def _translate_manifest(tree: dict[str, Any], conn_id: str, config: Mapping[str, Any]) -> Translation:
