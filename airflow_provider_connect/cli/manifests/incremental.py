@@ -60,6 +60,9 @@ def request_bounds(time_range: TimeRange, request: RequestDraft) -> bool:
 
 def day_options(time_range: TimeRange, columns: Columns, scope: Scope) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return the option ``bounds``, and the fields of ``records`` that keep only the day's."""
+    if columns.is_computed(time_range.steps):
+        scope.remarks.check("bounds", "records have no time of their own, so the API's bounds are taken as exact")
+        return {"format": time_range.form}, {}
     kind = columns.kind_of(time_range.steps)
     if kind == "date" and time_range.record_form == "iso":
         name = columns.add(time_range.steps, "date")

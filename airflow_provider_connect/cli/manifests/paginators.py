@@ -94,7 +94,7 @@ class _Paging:
             return self._by_header(value, option, is_link=is_link)
         if value.root == "last_record" and not is_link:
             self._scope.remarks.check("paging", f"{_OPEN_END}. The last record of each page needs this field")
-            field = {"field": pointer(value.steps)}
+            field = {"field": pointer(value.steps), "unique": True}
             return {"kind": "last_key"} | self._destination(option) | field | {"ends": "empty_page"}
         if value.root != "response" or not value.steps:
             raise UntranslatableError("the next page's token is no field of the answer")

@@ -28,8 +28,11 @@ def translate_place(selector: Mapping[str, Any], scope: Scope, path: str) -> dic
     names = [scope.write_text(step, "records") for step in steps] if isinstance(steps, list) else [str(steps)]
     options: dict[str, Any] = {}
     if names[-1:] == ["*"] and "*" not in names[:-1]:
-        scope.remarks.check("records", "the manifest reads each entry of an object, or each item of a list")
-        names, options = names[:-1], {"layout": "map"}
+        scope.remarks.check(
+            "records", "the manifest reads each item of a list, or each entry of an object (layout: map)"
+        )
+        names = names[:-1]
+        options = {"layout": "list" if names else "map"} | ({} if names else {"name_field": "entry_name"})
     if "*" in names:
         raise UntranslatableError("records are selected by a wildcard inside the path")
     if selector.get("record_filter"):
@@ -131,4 +134,4 @@ def _likely_key(columns: Columns) -> str | None:
         if match := next((name for name in candidates if name.lower() == wanted), None):
             return match
     by_ending = next((name for name in candidates if name.lower().endswith("id")), None)
-    return by_ending or next(iter(candidates), None)
+    return by_ending or next(iter(candidates), None) or next(iter(columns.names().values()), None)

@@ -18,6 +18,7 @@ from airflow_provider_connect.cli.manifests.requests import translate_request
 from airflow_provider_connect.cli.manifests.rules import translate_errors
 from airflow_provider_connect.cli.manifests.settings import Settings
 from airflow_provider_connect.cli.manifests.texts import Scope, SecretError
+from airflow_provider_connect.values.json.paths import path_steps
 
 _MAX_PARENTS = 10
 _DECODERS = ("JsonDecoder", "IterableDecoder")
@@ -77,6 +78,10 @@ class StreamTranslator:
         place = translate_place(retriever.get("record_selector") or {}, scope, request.path)
         draft.columns, parent_columns = translate_columns(stream, scope)
         key = translate_key(stream, draft.columns, parent_columns, scope)
+        if "unique" in paging:  # its repeats are noticed by a column
+            name = draft.columns.require(path_steps(paging["field"]), "string")
+            if key == [name]:
+                del paging["unique"]
         bounds: dict[str, Any] = {}
         day: dict[str, Any] = {}
         if time_range is not None and selects_day:
