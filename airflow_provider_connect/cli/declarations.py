@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from argparse import Namespace
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
@@ -94,8 +94,10 @@ def _write_files(folder: Path, translation: Translation) -> None:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for name, text in texts.items():
-            if not (folder / name).exists():
-                (folder / name).write_text(text, encoding="utf-8")
+            with suppress(FileExistsError), (folder / name).open("x", encoding="utf-8") as file:
+                if name == CONNECTIONS_FILE:
+                    (folder / name).chmod(0o600)  # it will hold credentials
+                file.write(text)
     except OSError as error:
         raise ConfigError(f"{str(folder)!r} cannot be written: {describe_unreadable(error)}") from None
 
@@ -103,7 +105,7 @@ def _write_files(folder: Path, translation: Translation) -> None:
 def _check(file: Path, text: str | None) -> tuple[str, bool]:
     """Return the result of a stream's first pages, and whether it works."""
     try:
-        source = registry.source_class("rest").from_file(file)  # type: ignore[attr-defined]
+        source = registry.source_class("rest").from_file(file.absolute())  # type: ignore[attr-defined]
         rows = list(first_pages(source, parse_day(text, source.timezone)))
     except ConnectError as error:
         return f"{type(error).__name__}: {error}", False

@@ -60,6 +60,13 @@ def fill_authentication(draft: ConnectionDraft, authenticator: Any, settings: Se
     _Authentication(draft, settings).fill(authenticator)
 
 
+def masked_text(value: Any) -> str:
+    """Return FILL_IN with the literal parts around it, such as ``Token FILL_IN``. A literal alone is never kept."""
+    parts = read_parts(str(value)) if value else []
+    texts = [str(part.value) if isinstance(part, Text) else FILL_IN for part in parts]
+    return "".join(texts) if FILL_IN in texts else FILL_IN if texts else ""
+
+
 class _Authentication:
     def __init__(self, draft: ConnectionDraft, settings: Settings) -> None:
         self._draft = draft
@@ -85,13 +92,11 @@ class _Authentication:
             filler(authenticator)
 
     def _secret(self, field_name: str, value: Any) -> str:
-        """Return FILL_IN with the literal parts around it, such as ``Token FILL_IN``. A literal alone is never kept."""
-        texts = []
+        """Return a credential's text, and keep the name of its source."""
         for part in read_parts(str(value)) if value else ():
             if isinstance(part, Reference) and part.root == "config":
                 self._draft.sources[field_name] = f"config {'.'.join(part.steps)!r}"
-            texts.append(str(part.value) if isinstance(part, Text) else FILL_IN)
-        return "".join(texts) if FILL_IN in texts else FILL_IN if texts else ""
+        return masked_text(value)
 
     def _basic(self, fields: Mapping[str, Any]) -> None:
         self._draft.login = self._secret("login", fields.get("username")) or FILL_IN

@@ -113,7 +113,7 @@ def dlt_pointer(path: Any) -> str:
     """
     text = re.sub(r"^\$\.?|\.?\[\*\]$", "", str(path))
     text = re.sub(r"\[?['\"]([^'\"]+)['\"]\]?", lambda match: f".{match[1]}" if match.start() else match[1], text)
-    if re.search(r"[\[\]*?()@]|\.\.", text.replace("@odata", "")):
+    if re.search(r"[\[\]*?()@]", text.replace("@odata", "")) or ".." in str(path):
         raise UntranslatableError(f"the path {str(path)!r} selects by more than names")
     return text if text.startswith("@odata.") else pointer(text.split(".")) if text else ""
 

@@ -106,7 +106,7 @@ def read_whole(text: str) -> Part | None:
 def read_condition(text: str) -> tuple[Reference, Any] | None:
     """Return a path of the answer and the value that it has if the condition is true. None for another form.
 
-    ``{{ not response.next }}`` gives the value None, which stands for a missing or empty one.
+    ``{{ not response.next }}`` gives the value False, which stands for a missing or empty one, too.
     """
     try:
         body = _ENVIRONMENT.parse(text.strip()).body if len(text) <= _MAX_CHARACTERS else []
@@ -293,7 +293,7 @@ class _Reading:
     def read_test(self, node: nodes.Node) -> tuple[Reference, Any] | None:
         if isinstance(node, nodes.Not):
             tested = self.read_test(node.node)
-            return None if tested is None or tested[1] is not True else (tested[0], None)
+            return None if tested is None or tested[1] is not True else (tested[0], False)
         if isinstance(node, nodes.Test) and node.name in ("none", "undefined"):
             value = self.read(node.node)
             return (value, None) if isinstance(value, Reference) else None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -70,13 +71,24 @@ def day_options(time_range: TimeRange, columns: Columns, scope: Scope) -> tuple[
         form = {} if time_range.record_form == "iso" else {"format": time_range.record_form}
         name = columns.add(time_range.steps, "timestamp", **form)
     if is_date_form(time_range.form):
-        bounds: dict[str, Any] = {"format": time_range.form}
+        bounds: dict[str, Any] = {"format": time_range.form} | _start_of_dates(time_range)
         scope.remarks.check("bounds", "the end is the next date, and rows of other days are dropped")
     else:
         bounds = {"format": time_range.form, "start": "exclusive", "granularity": "second"}
         scope.remarks.check(
             "bounds", "the manifest names no exact bounds, so one second more is requested, and dropped by records.day"
         )
+    if time_range.form in ("date", "iso_local", "sql") or "%" in time_range.form:
+        scope.remarks.check(
+            "bounds", "the API reads these bounds without a zone. If its zone is not UTC, set bounds.zone"
+        )
     if time_range.cursor.get("lookback_window"):
         scope.remarks.check("bounds", "the manifest reads again the latest time. Set lookback on the operator")
     return bounds, {"day": name, "outside": "drop"}
+
+
+def _start_of_dates(time_range: TimeRange) -> dict[str, Any]:
+    """Return an exclusive start for a parameter such as ``created_after``: the date before is requested, too."""
+    option = time_range.cursor.get("start_time_option")
+    name = str(option.get("field_name")) if isinstance(option, Mapping) else ""
+    return {"start": "exclusive"} if re.search(r"(?i)after|[\[_.]gt\b", name) else {}

@@ -129,11 +129,9 @@ class _Paging:
         tested = read_condition(str(condition))
         if tested is not None and tested[0].root == "response" and tested[0].steps:
             reference, value = tested
-            if reference.steps[: len(cursor.steps)] == cursor.steps and value is None:
+            if reference.steps[: len(cursor.steps)] == cursor.steps and value in (None, False):
                 return "no_token"
-            if value is None:
-                value = False
-            if isinstance(value, bool | str | int):
+            if value is None or isinstance(value, bool | str | int):
                 self._scope.remarks.check("paging", f"the last page has {value!r} at {pointer(reference.steps)!r}")
                 return {"rule": "flag", "at": pointer(reference.steps), "last": value}
         self._scope.remarks.check("paging", f"confirm the end. The manifest ends at {condition}")

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from airflow_provider_connect.cli.manifests.columns import Columns, columns_of_schema, pointer
-from airflow_provider_connect.cli.manifests.expressions import Edge, Reference, read_whole
+from airflow_provider_connect.cli.manifests.expressions import Reference, read_whole
 from airflow_provider_connect.cli.manifests.remarks import UntranslatableError
 from airflow_provider_connect.cli.manifests.texts import Scope
 
@@ -86,7 +87,7 @@ def _add_field(field: Any, columns: Columns, parent_columns: dict[str, str], sco
     columns.mark_computed(steps)
     if parent_column is not None and len(steps) == 1 and steps[0].isidentifier():
         parent_columns[steps[0]] = parent_column
-    elif "now_" in str(field.get("value")) or isinstance(value, Edge):
+    elif re.search("now_|start_time|end_time", str(field.get("value"))):
         scope.remarks.check(
             "records", f"the time of the load, which the manifest adds as {'.'.join(steps)!r}, is no column"
         )

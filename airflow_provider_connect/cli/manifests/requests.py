@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
-from airflow_provider_connect.cli.manifests.connections import FILL_IN, ConnectionDraft
+from airflow_provider_connect.cli.manifests.connections import ConnectionDraft, masked_text
 from airflow_provider_connect.cli.manifests.remarks import UntranslatableError
 from airflow_provider_connect.cli.manifests.texts import LeftOutError, Scope, SecretError
 
@@ -47,16 +47,22 @@ class RequestDraft:
             self.body = _put(self.body, steps, value)
 
     def as_options(self) -> dict[str, Any]:
-        """Return the request as an option of the declaration."""
+        """Return the request as an option of the declaration.
+
+        :raises UntranslatableError: it sends a body by GET, or two.
+        """
         options: dict[str, Any] = {"path": self.path}
+        bodies = [body for body in (self.body, self.form) if body is not None]
+        if len(bodies) > (self.method == "POST"):
+            raise UntranslatableError("it sends a body by GET" if self.method == "GET" else "it sends two bodies")
         if self.method != "GET":
             options["method"] = self.method
         for name in ("params", "headers"):
             if values := getattr(self, name):
                 options[name] = values
-        if self.method == "POST" and self.form is not None and self.body is None:
+        if self.form is not None:
             options["form"] = self.form
-        elif self.method == "POST" and self.body is not None:
+        elif self.body is not None:
             options["body"] = self.body
         return options
 
@@ -93,7 +99,7 @@ def translate_request(requester: Mapping[str, Any], scope: Scope, connection: Co
         raise UntranslatableError(f"requests by {method} have no counterpart")
     host, path, query = _address(requester, scope)
     connection.host = host
-    request = RequestDraft(host, path, method, params=dict(query))
+    request = RequestDraft(host, path, method, params=_grouped(query))
     fill = _Fields(scope, connection)
     request.params |= fill.params(requester.get("request_parameters"))
     request.headers = {name: str(value) for name, value in fill.mapping("headers", requester.get("request_headers"))}
@@ -150,7 +156,7 @@ class _Fields:
 
     def params(self, values: Any) -> dict[str, Any]:
         if isinstance(values, str):
-            values = dict(parse_qsl(self._scope.write_text(values, "request"), keep_blank_values=True))
+            values = _grouped(parse_qsl(self._scope.write_text(values, "request"), keep_blank_values=True))
         return {name: _param(value) for name, value in self.mapping("params", values)}
 
     def mapping(self, part: str, values: Any) -> list[tuple[str, Any]]:
@@ -184,8 +190,18 @@ class _Fields:
                 self._scope.remarks.gap("request", f"{part}.{'.'.join(steps)} is left out: {error}")
         except SecretError as error:
             name = steps[0] if len(steps) == 1 else "/" + "/".join(steps)
-            self._connection.add_credential(_LOCATIONS[part], name, FILL_IN, f"config {error.setting.name!r}")
+            self._connection.add_credential(
+                _LOCATIONS[part], name, masked_text(value), f"config {error.setting.name!r}"
+            )
         return None
+
+
+def _grouped(pairs: Iterable[tuple[str, str]]) -> dict[str, Any]:
+    """Return the fields of a query. A repeated name has a list."""
+    fields: dict[str, list[str]] = {}
+    for name, value in pairs:
+        fields.setdefault(name, []).append(value)
+    return {name: values[0] if len(values) == 1 else values for name, values in fields.items()}
 
 
 def _param(value: Any) -> Any:

@@ -78,7 +78,7 @@ def _condition(response_filter: Mapping[str, Any], remarks: Remarks) -> dict[str
         condition["text"] = str(text)
     if predicate := response_filter.get("predicate"):
         tested = read_condition(str(predicate))
-        if tested is None or tested[0].root != "response" or not tested[0].steps or tested[1] is None:
+        if tested is None or tested[0].root != "response" or not tested[0].steps or tested[1] in (None, False):
             remarks.gap("errors", f"the condition {predicate}")
             return None
         reference, value = tested

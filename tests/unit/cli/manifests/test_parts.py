@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -18,7 +20,8 @@ from airflow_provider_connect.cli.manifests.expressions import (
 )
 from airflow_provider_connect.cli.manifests.times import record_form, time_form
 from airflow_provider_connect.cli.manifests.trees import apply_parameters, resolve_references
-from airflow_provider_connect.cli.manifests.writing import connections_yaml
+from airflow_provider_connect.cli.manifests.writing import connections_yaml, stream_yaml
+from airflow_provider_connect.sources._rest.files import read_declaration
 from tests.unit.cli.manifests.own import manifest, option, options_of, remarks_of, stream, translated
 
 EXPRESSIONS: dict[str, Any] = {
@@ -58,7 +61,7 @@ def test_a_nested_expression_ends_nothing() -> None:
 
 
 CONDITIONS = {
-    "{{ not response.next }}": (("next",), None),
+    "{{ not response.next }}": (("next",), False),
     "{{ response.get('next') is none }}": (("next",), None),
     "{{ response.done }}": (("done",), True),
     "{{ response.code == 7 }}": (("code",), 7),
@@ -304,3 +307,36 @@ def test_a_filter_of_records_is_a_gap() -> None:
     assert "gap records: the filter {{ record.a }} # injected: true: all records are loaded. Filter them by SQL" in (
         remarks_of(tree)
     )
+
+
+def test_a_secret_keeps_the_text_around_it() -> None:
+    headers = {"Authorization": "Bearer {{ config['api_key'] }}"}
+    extra = translated(manifest(stream(requester={"request_headers": headers}))).connections["api"].extra
+    assert extra == {"auth": "none", "credentials": {"header": {"Authorization": "Bearer FILL_IN"}}}
+
+
+def test_names_that_a_query_repeats_are_lists() -> None:
+    tree = manifest(stream(path="/things?kind=a&kind=b", requester={"request_parameters": "x=1&x=2&y=3"}))
+    assert options_of(tree)["request"]["params"] == {"kind": ["a", "b"], "x": ["1", "2"], "y": "3"}
+
+
+@pytest.mark.parametrize(
+    ("name", "start"), [("created_after", "exclusive"), ("at[gt]", "exclusive"), ("at[gte]", None)]
+)
+def test_dates_after_which_the_api_lists_begin_a_day_earlier(name: str, start: str | None) -> None:
+    cursor = {"cursor_field": "at", "datetime_format": "%Y-%m-%d", "start_time_option": option(name)}
+    assert options_of(manifest(stream(incremental_sync=cursor)))["bounds"].get("start") == start
+
+
+TEXTS = ["yes", "1", "a: b", "# no", "\u2028", "\x85", "{day.end}", '"', "null", "é", "- x", "~", ""]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+def test_a_written_file_is_read_as_it_was(text: str, tmp_path: Path) -> None:
+    tree = manifest(stream(requester={"request_parameters": {text or "empty": text}, "request_headers": {"X-A": text}}))
+    translation = translated(tree)
+    if translation.refused:  # a name that the request may not have
+        return
+    (declaration,) = translation.streams
+    (tmp_path / "a.yaml").write_text(stream_yaml(declaration), encoding="utf-8")
+    assert read_declaration(tmp_path / "a.yaml") == json.loads(json.dumps(declaration.options))
