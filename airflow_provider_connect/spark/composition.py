@@ -92,7 +92,6 @@ def run_job(
             reports = run_all_days(runner, _make_grouping(context, splitter, budget), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept_files = sweep(outlet)
-    application.silence_shutdown_log(spark_context)
     fields = {"warnings": tuple(guard.warnings), "seconds": seconds, "swept_files": swept_files}
     return _make_report(context, reports, splitter, **fields)
 

@@ -18,10 +18,7 @@ INCREMENTS_NEED_ORDER = (
 
 
 def merge_problem(write_mode: str, merge_options: Mapping[str, Any]) -> str | None:
-    """Return a problem if a merge has no key, or another write mode has options of a merge. None without a problem.
-
-    :param merge_options: values of ``key``, ``newest_by`` and ``delete_where``.
-    """
+    """Return a problem if a merge has no key, or another write mode has options of a merge."""
     if write_mode == "merge":
         return None if merge_options["key"] else "write_mode='merge' needs key=[…], the columns that identify a row"
     names = [name for name, value in merge_options.items() if value]

@@ -1,4 +1,4 @@
-"""The merge rule, and names and creation of the tables beside a target: ledger, rejects, tombstones, staging."""
+"""The merge rule, and the tables beside a target: ledger, rejects, tombstones, staging."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ _NO_ORDER_TYPES = ("JSON", "RECORD")
 class MergeRule:
     """Columns that identify a row and decide which of two rows wins.
 
-    :param newest_by: column whose highest value wins. Without it the later day wins, then the later staged row.
-    :param delete_where: BOOL column. Where it is true, the key is deleted.
+    :param newest_by: highest value wins. Default: the later day, then the later staged row.
+    :param delete_where: BOOL column. Deletes the key if true.
     """
 
     key: tuple[str, ...]
@@ -63,7 +63,7 @@ def make_merge_rule(
 ) -> MergeRule:
     """Return the merge rule for options that name source columns.
 
-    :raises ConfigError: columns are missing or have unsuitable types. The message has all of them.
+    :raises ConfigError: missing or unsuitable columns.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []
@@ -120,17 +120,14 @@ class TargetTables:
 
     @property
     def staging(self) -> TableRef:
-        """Common prefix of the staging tables."""
         return staging_prefix(self.target, self.options.staging_dataset)
 
     @property
     def ledger(self) -> TableRef:
-        """Table with a row for every publish."""
         return self.target.sibling(f"{self.target.table}__ledger")
 
     @property
     def rejects(self) -> TableRef:
-        """Table of rows that could not be loaded."""
         return self.target.sibling(f"{self.target.table}__rejects")
 
     @property
@@ -139,7 +136,6 @@ class TargetTables:
         return self.target.sibling(f"{self.target.table}__tombstones")
 
     def merge_rule(self, columns: Sequence[TargetColumn]) -> MergeRule | None:
-        """Return the merge rule, or None in other write modes."""
         options = self.options
         if options.write_mode != "merge":
             return None
@@ -168,10 +164,10 @@ def ensure_table(
     partition_by: str | None = None,
     added_later: Collection[str] = (),
 ) -> None:
-    """Create one of the sink's own tables, such as the ledger, if missing. The table never expires.
+    """Create one of the sink's own tables, which never expires, if missing.
 
-    :param added_later: columns of later versions. An existing table that lacks only these gets them.
-    :raises ConfigError: the table exists and lacks other columns, or will expire.
+    :param added_later: columns that an existing table may lack.
+    :raises ConfigError: the table lacks others, or will expire.
     """
     from google.cloud import bigquery
 

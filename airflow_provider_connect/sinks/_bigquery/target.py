@@ -1,8 +1,5 @@
 """Creates the target and adds the source's columns to it.
 
-A day takes one call, which reads the target. New columns take one schema patch (BigQuery allows five metadata updates
-of a table in ten seconds), and dry runs until queries know the columns.
-
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
 
@@ -61,8 +58,8 @@ _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 class PreparedTarget:
     """Target that has the source's columns.
 
-    :param filter_column: column that every query must filter by, or None.
-    :param discarded: source columns that are left out.
+    :param filter_column: required in every query, or None.
+    :param discarded: left-out source columns.
     """
 
     columns: list[TargetColumn]
@@ -74,8 +71,8 @@ class PreparedTarget:
 def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, schema: pa.Schema) -> PreparedTarget:
     """Create the target, or add the source's columns to it.
 
-    :raises ConfigError: the target is missing and may not be created, or is no table.
-    :raises DataError: columns do not fit. The message has all.
+    :raises ConfigError: no table, and none may be created.
+    :raises DataError: columns do not fit.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 
@@ -92,7 +89,7 @@ def ensure_columns(
     """Create a table or add columns to it, as :func:`ensure_target` does.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param require: gets the table, or None if missing. Raises to prevent its use or creation.
+    :param require: gets the table, or None if missing, and may raise.
     """
 
     def compare() -> PreparedTarget:
@@ -137,7 +134,6 @@ def _create_target(
 
 
 def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | None:
-    """Return the problem if a missing table must not be created."""
     if options.create_disposition == "never":
         return (
             f"table {target.id} does not exist and create_disposition='never'. Create it, or set "
@@ -149,7 +145,7 @@ def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | N
 def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
     """Add the columns of soft deletes to a target, whatever the schema contract.
 
-    :raises DataError: columns of these names have other types.
+    :raises DataError: such columns of other types.
     """
 
     def compare() -> None:
@@ -189,7 +185,7 @@ def table_type_problem(table: Any, target: TableRef) -> str | None:
 def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Set a table's fields, and wait until queries know the added ones. Returns the new metadata.
 
-    :raises StaleError: another client has changed the table since it was read.
+    :raises StaleError: another client changed the table.
     """
     from google.cloud import bigquery
 
@@ -233,9 +229,6 @@ def _knows_columns(api: BigQueryApi, target: TableRef, query: str) -> bool:
 
 
 def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
-    """Return True if ``written_columns`` no longer fit the target, so that the publish must start again.
-
-    INSERT fails if another publisher has added a field to a struct that it writes.
-    """
+    """Return True if ``written_columns`` no longer fit the target."""
     table = find_table(api, target)
     return table is None or not fits_columns(fields_of(table), written_columns)

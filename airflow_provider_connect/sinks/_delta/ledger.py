@@ -62,7 +62,17 @@ class LedgerView:
 
         :param suffix: end of its id.
         """
-        return self.app_transactions.get(app_id(self.key, day) + suffix)
+        return self.app_transactions.get(f"{self._prefix}{day}{suffix}")
+
+    @cached_property
+    def _prefix(self) -> str:
+        return app_prefix(self.key)
+
+    def published_rows(self, day: dt.date) -> int:
+        """Return the number of a day's rows by the ledger. 0 if not published."""
+        if day not in self.span_slots:
+            return self.transaction(day, "/rows") or 0
+        return sum(self.transaction(day, f"{slot.suffix}/rows") or 0 for slot in self.slots_of(day))
 
     def finder(self, slot: Slot) -> FindTransaction:
         """Return :meth:`transaction` for the suffixes of one slot."""
@@ -266,7 +276,9 @@ class LedgerView:
         """Return all published days, also empty ones."""
         if not self.belongs_to_stream:
             return DaySet()
-        names = (app.removeprefix(app_prefix(self.key)) for app in self.app_transactions)
+        prefix = app_prefix(self.key)
+        day_length = len(prefix) + len("2026-11-01")  # a ledger of many days has very many ids, most of them longer
+        names = (app.removeprefix(prefix) for app in self.app_transactions if len(app) == day_length)
         return DaySet.from_dates(dt.date.fromisoformat(name) for name in names if _DATE.fullmatch(name))
 
     @property

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -26,6 +25,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, Retriable
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN
 from airflow_provider_connect.stage.storage import Folder, storage_error, translate_errors
+from airflow_provider_connect.stage.together import call_together
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -50,7 +50,6 @@ _MEND = (
     "Restore {path}/_delta_log as it was. Or, for a new table, delete the whole folder {path}, "
     "data and _connect included"
 )
-_READERS = 8
 # A checkpoint in one file, in one file under a UUID, or in parts.
 _CHECKPOINT = re.compile(
     rf"{LOG_FOLDER}/(?P<version>\d{{20}})\.checkpoint\."
@@ -260,9 +259,8 @@ def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, in
     try:
         checkpoint, names = _newest_checkpoint(folder, version)
         names += [commit_name(number) for number in range(checkpoint + 1, version + 1)]
-        with ThreadPoolExecutor(_READERS) as pool:
-            for transactions in pool.map(partial(_transactions_in, folder), names):
-                merged |= transactions
+        for transactions in call_together(folder, partial(_transactions_in, folder), names):
+            merged |= transactions
     except (FileNotFoundError, ValueError) as error:
         raise RetriableError(
             f"the log of table {folder.url} cannot be read up to version {version} ({type(error).__name__}). Another "

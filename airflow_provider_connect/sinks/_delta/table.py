@@ -231,7 +231,7 @@ def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | N
     patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
     while True:
         try:
-            DeltaTable.create(
+            return DeltaTable.create(
                 path,
                 Schema([*delta_columns(schema).values(), day_column()]),
                 partition_by=["day"],

@@ -27,6 +27,7 @@ from airflow_provider_connect.sources._sql.read_methods import (
     read_method_problems,
     refuse_foreign_name,
 )
+from airflow_provider_connect.sources._sql.table_patterns import validate_patterns
 from airflow_provider_connect.window import SourceKind, ZoneName
 
 _NAME_PART = r'"(?:[^"]|"")+"|[^".]+'
@@ -68,6 +69,12 @@ _RESERVED_NAMES = ("day", RECORD_KEY)
 def _validate_table(text: str) -> str:
     parse_table(text)
     return text
+
+
+def _validate_patterns(texts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if texts is not None:
+        validate_patterns(texts)
+    return texts
 
 
 def _validate_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -124,6 +131,16 @@ class SqlOptions(Source):
         description='A table or view with its case-sensitive name: orders, sales.orders, or "a.b".orders if a name has '
         "a "
         "dot.",
+    )
+    tables: Annotated[tuple[str, ...] | None, AfterValidator(_validate_patterns)] = Field(
+        default=None,
+        examples=[["public.*", "!public.audit_*"]],
+        description="Instead of table: many tables, each a stream of its own with its own target. * and ? are "
+        "wildcards, which name no views, and ! leaves tables out. Each run loads the tables that are there. The sink's "
+        "target needs {table}.",
+    )
+    parallel_streams: int = Field(
+        default=4, ge=1, le=64, description="With tables: how many of them are loaded at the same time."
     )
     query: _Sql | None = Field(default=None, description="A SELECT instead of a table.")
     stream: str = Field(
@@ -242,6 +259,8 @@ class SqlOptions(Source):
     @property
     def stream_name(self) -> str:
         """Name of the stream, by default the table's."""
+        if self.tables is not None:
+            return ",".join(self.tables)
         if self.stream or self.table is None:
             return self.stream
         table = parse_table(self.table)
@@ -271,8 +290,10 @@ class SqlOptions(Source):
 def option_problems(options: SqlOptions) -> list[str]:
     """Return the problems of the options together."""
     problems = []
-    if (options.table is None) == (options.query is None):
-        problems.append("table: set either table or query")
+    if sum(option is not None for option in (options.table, options.tables, options.query)) != 1:
+        problems.append("table: set one of table, tables and query")
+    elif options.tables is not None:
+        problems += ["stream: with tables each table is a stream of its own: leave it out"] if options.stream else []
     elif not is_stream_name(options.stream_name):
         reason = (
             "a stream needs a name of letters, digits, '_', '-' and '.'"
@@ -282,6 +303,8 @@ def option_problems(options: SqlOptions) -> list[str]:
             else "the table's name cannot be part of ledger and offset: set one of letters, digits, '_', '-' and '.'"
         )
         problems.append(f"stream: {reason}")
+    if options.tables is None and options.parallel_streams != SqlOptions.model_fields["parallel_streams"].default:
+        problems.append("parallel_streams: only tables uses it")
     if options.query is not None and options.key is None:
         problems.append("key: a query has no primary key: name the columns that identify a row")
     problems += read_method_problems(options)

@@ -1,8 +1,4 @@
-"""A session through a JDBC driver, in the JVM of Spark's driver. Reads column names, types and key bounds.
-
-Spark's reader fetches the rows (:func:`.reader_options`) and connects in the same way, so both get the same answers.
-Spark is passed in and never imported.
-"""
+"""A session through a JDBC driver, in the JVM of Spark's driver."""
 
 from __future__ import annotations
 
@@ -35,10 +31,7 @@ _NO_ROWS = "1 = 0"
 
 
 class JdbcDatabase(Database):
-    """A session over JDBC.
-
-    :ivar quote_mark: character before and after a quoted name.
-    """
+    """A session over JDBC."""
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
         self._java_connection = link
@@ -51,8 +44,8 @@ class JdbcDatabase(Database):
     def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
         """Open a session in the JVM of a ``SparkSession``.
 
-        :raises ConfigError: the connection is invalid, there is no driver, or Spark's dialect quotes names wrongly.
-        :raises RetriableError: the database cannot be reached.
+        :raises ConfigError: a wrong connection, no driver, or a wrong dialect.
+        :raises RetriableError: no connection.
         """
         jvm = spark.sparkContext._jvm
         options = reader_options(connection, "(SELECT 1) connect_rows", limits)
@@ -133,7 +126,7 @@ class JdbcDatabase(Database):
         return f"{self.quote_mark}{name.replace(self.quote_mark, self.quote_mark * 2)}{self.quote_mark}"
 
     def literal(self, value: object) -> str:
-        """Write a value. Dates and times have JDBC's escape form, known to every driver."""
+        """Write a value. Dates and times have JDBC's escape form."""
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
                 raise ConfigError("an instant cannot be written for every database: cast the column in a query")
@@ -147,7 +140,7 @@ class JdbcDatabase(Database):
         raise ConfigError(f"a value of {type(value).__name__} cannot be compared in every database")
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the table or query as SQL without AS, which some databases refuse."""
+        """Return the table or query as SQL without AS."""
         if isinstance(table_or_query, Query):
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) {self.quote('query')}"
         return super().relation(table_or_query)
@@ -178,7 +171,10 @@ class JdbcDatabase(Database):
         return list(self._call_driver(lambda: self._run(sql, _rows)))
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Decide how columns are read. Raises ConfigError if Spark would change values."""
+        """Decide how columns are read.
+
+        :raises ConfigError: Spark would change values.
+        """
         return [read_column(column, choices, self.quote(column.name)) for column in columns]
 
     def _read(

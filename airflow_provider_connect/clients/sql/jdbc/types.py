@@ -1,7 +1,4 @@
-"""Types of columns read over JDBC, by the driver's type codes.
-
-Refuses a type whose values Spark's reader would change silently. The user must cast it.
-"""
+"""Types of columns read over JDBC, by the driver's type codes."""
 
 from __future__ import annotations
 
@@ -68,7 +65,10 @@ def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
 
 
 def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
-    """Decide how a column is read. Raises ConfigError if Spark would change its values."""
+    """Decide how a column is read.
+
+    :raises ConfigError: Spark would change its values.
+    """
     import pyarrow as pa
 
     if (decimal := _DECIMAL.fullmatch(column.base)) is not None:
@@ -133,10 +133,7 @@ def _make_column(
 
 
 def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]) -> None:
-    """Raise ConfigError unless Spark would read the columns as their planned types.
-
-    :param spark_types: Spark's names of the types.
-    """
+    """Raise ConfigError unless Spark would read the columns as their planned types."""
     for column, name in zip(columns, spark_types, strict=True):
         kind = _arrow_type_of_spark(name)
         if kind is None or not _converts_exactly(kind, column.read_type):
@@ -181,7 +178,7 @@ def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
 
 
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
-    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals here.
+    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals.
 
     :raises DataError: a value does not fit.
     """

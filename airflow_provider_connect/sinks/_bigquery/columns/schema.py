@@ -1,7 +1,6 @@
-"""Compares a table's columns with the source's, and decides how the table's schema must change. Sends nothing.
+"""Decides how a table's schema must change for the source's columns. New columns are added at the end, as NULLABLE.
 
-New columns are added at the end, as NULLABLE. A REQUIRED column becomes NULLABLE if the source lacks it or may leave it
-NULL. A narrower number is cast to the table's type. Any other difference of type fails.
+A REQUIRED column becomes NULLABLE if the source may leave it NULL. Any other difference of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """
@@ -35,8 +34,8 @@ _LIMITS = ("precision", "scale", "maxLength")
 class SchemaChange:
     """Schema change that makes a table fit the source's columns.
 
-    :param written_columns: columns without the discarded ones. REQUIRED where the table's column stays REQUIRED.
-    :param fields: all fields of the table after the change.
+    :param written_columns: without the discarded ones, REQUIRED as in the table.
+    :param fields: all fields after the change.
     """
 
     written_columns: list[TargetColumn]
@@ -68,7 +67,7 @@ def compare_schema(
 ) -> SchemaChange:
     """Decide how a table's fields must change for ``columns``.
 
-    :raises DataError: columns do not fit. The message has old and new types and the remedy.
+    :raises DataError: columns do not fit.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}
@@ -99,20 +98,13 @@ def compare_schema(
 
 @dataclass
 class _Comparison:
-    """Compares the fields of one table and collects the problems.
-
-    :param changed: True once a field became NULLABLE or got a nested field.
-    """
+    """Comparison of one table's fields."""
 
     contract: SchemaContract
     problems: list[str]
     changed: bool = False
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return a table's field as the source requires it.
-
-        :param new: the source's field, or None if the source lacks it.
-        """
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):
