@@ -297,11 +297,19 @@ class _Reading:
         if isinstance(node, nodes.Test) and node.name in ("none", "undefined"):
             value = self.read(node.node)
             return (value, None) if isinstance(value, Reference) else None
-        if isinstance(node, nodes.Compare) and len(node.ops) == 1 and node.ops[0].op == "eq":
-            value, other = self.read(node.expr), self.read(node.ops[0].expr)
-            return (value, other.value) if isinstance(value, Reference) and isinstance(other, Text) else None
+        if isinstance(node, nodes.Compare) and len(node.ops) == 1:
+            return self._comparison(self.read(node.expr), node.ops[0].op, self.read(node.ops[0].expr))
         value = self.read(node)
         return (value, True) if isinstance(value, Reference) else None
+
+    def _comparison(self, left: Part, operator: str, right: Part) -> tuple[Reference, Any] | None:
+        if operator == "in" and isinstance(left, Text) and isinstance(right, Reference):
+            return Reference(right.root, (*right.steps, str(left.value))), True
+        if not isinstance(left, Reference) or not isinstance(right, Text):
+            return None
+        if operator == "eq":
+            return left, right.value
+        return (left, True) if operator == "ne" and right.value in (0, "", None) else None
 
 
 def _flat(part: Part) -> tuple[Part, ...]:

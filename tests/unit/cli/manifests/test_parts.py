@@ -65,6 +65,8 @@ CONDITIONS = {
     "{{ response.get('next') is none }}": (("next",), None),
     "{{ response.done }}": (("done",), True),
     "{{ response.code == 7 }}": (("code",), 7),
+    "{{ response.get('code') != 0 }}": (("code",), True),
+    "{{ 'message' in response }}": (("message",), True),
 }
 
 
@@ -76,7 +78,7 @@ def test_a_condition_is_read(text: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["{{ response.a and response.b }}", "{{ 'a' in response }}", "{{ response | length }}"]
+    "text", ["{{ response.a and response.b }}", "{{ response.a != 7 }}", "{{ response | length }}"]
 )
 def test_another_condition_is_none(text: str) -> None:
     assert read_condition(text) is None

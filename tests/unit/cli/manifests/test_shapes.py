@@ -170,3 +170,22 @@ def test_a_path_that_names_a_record_reads_one_object(tmp_path: Path) -> None:
     router = {"parent_stream_configs": [{"parent_key": "id", "partition_field": "id", "stream": parent}]}
     child = stream(path="/things/{{ stream_slice.id }}", field_path=[], router=router)
     assert loaded(manifest(parent, child), serve, tmp_path) == [0, 1]
+
+
+def test_a_start_that_the_api_excludes_loses_no_row(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        rows = [{"id": number, "at": f"2026-03-0{number}T00:00:00Z"} for number in (1, 2)]
+        return {"data": [row for row in rows if request.first("from") < row["at"] < request.first("to")]}
+
+    bounds = {"start_time_option": option("from"), "end_time_option": option("to")}
+    cursor = RANGE | {"datetime_format": "%Y-%m-%dT%H:%M:%SZ"} | bounds
+    assert loaded(manifest(stream(incremental_sync=cursor)), serve, tmp_path) == [1]
+
+
+def test_a_page_that_the_api_filters_ends_nothing(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        page = int(request.first("page"))
+        return {"data": [row for row in ROWS[page * 3 : page * 3 + 3] if row["id"] != 1]}
+
+    paginator = paged({"type": "PageIncrement", "page_size": 3}, option("page"), option("size"))
+    assert loaded(manifest(stream(paginator=paginator)), serve, tmp_path) == [0, 2, 3, 4, 5, 6]
