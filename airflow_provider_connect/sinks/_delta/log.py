@@ -24,7 +24,7 @@ from urllib.parse import unquote
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN
-from airflow_provider_connect.stage.storage import Folder, storage_error, translate_errors
+from airflow_provider_connect.stage.storage import Folder, StoredFile, storage_error, translate_errors
 from airflow_provider_connect.stage.together import call_together
 
 if TYPE_CHECKING:
@@ -144,6 +144,25 @@ def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> Con
         f"the log of table {folder.url} is gone, but the table's files exist ({leftover}). "
         f"{_MEND.format(path=folder.url)}"
     )
+
+
+def commit_file_of(folder: Folder, table: DeltaTable) -> StoredFile | None:
+    """Return the file of a version's commit, or None if it was cleaned up."""
+    return next(iter(folder.entries([commit_name(table.version())]).values()), None)
+
+
+def is_newest(folder: Folder, table: DeltaTable | None, commit_file: StoredFile) -> bool:
+    """Return whether opening the table would give this version again: the log is the same, without a later commit.
+
+    :param commit_file: of :func:`commit_file_of`.
+    """
+    if table is None:
+        return False
+    version, table_id = table.version(), _table_id(table)
+    noted_version, noted_id = max(_version_notes(folder), default=(0, table_id))
+    own, following = commit_name(version), commit_name(version + 1)
+    is_same_log = noted_version <= version and noted_id == table_id
+    return is_same_log and folder.entries([own, following]) == {own: commit_file}
 
 
 def _version_notes(folder: Folder) -> list[tuple[int, str]]:
