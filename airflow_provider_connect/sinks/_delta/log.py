@@ -40,7 +40,8 @@ LOG_FOLDER = "_delta_log"
 VERSION_NOTES_FOLDER = f"{CONTROL_FOLDER}/log"
 _OPEN_TRIES = 5
 _OPEN_AGAIN_SECONDS = 0.2
-_NOTE = re.compile(rf"{VERSION_NOTES_FOLDER}/(?P<version>\d{{20}})-(?P<table>.+)")
+# Not the temporary file of a note that another publisher writes.
+_NOTE = re.compile(rf"{VERSION_NOTES_FOLDER}/(?P<version>\d{{20}})-(?P<table>.+)(?<!\.tmp)")
 _PART_OF_A_LOG = re.compile(rf"{LOG_FOLDER}/(\d{{20}}\..*(json|parquet)|_last_checkpoint)")
 _HINT_NAME = f"{LOG_FOLDER}/_last_checkpoint"
 _HINT = re.compile(rb'"version"\s*:\s*(\d+)')

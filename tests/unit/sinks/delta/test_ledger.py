@@ -13,6 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
 
 from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
+from airflow_provider_connect.sinks._delta.log import VERSION_NOTES_FOLDER
 from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.window import Day
 from tests.equipment.delta.lab import KEY, MAY, Lab
@@ -31,6 +32,8 @@ def test_a_publisher_opens_its_table_again_only_after_a_commit(lab: Lab) -> None
     lab.publish(MAY, ["x"])
     assert [list(ledger.days()), ledger.newest(MAY, "day").rows] == [[MAY], 1]
     assert publisher.ledger.view() is ledger.view() is not view
+    DeltaTable(str(lab.root)).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+    assert ledger.view().table.version() == lab.version, "another writer leaves no note of its version"
     DeltaTable(str(lab.root)).create_checkpoint()
     assert list(ledger.days()) == [MAY]
     lab.clean_log()
@@ -54,6 +57,16 @@ def test_a_publisher_that_knows_its_table_notices_a_lost_and_a_replaced_log(lab:
     lab.make()
     lab.publish(MAY + dt.timedelta(days=2), ["z"])
     assert list(ledger.days()) == [MAY + dt.timedelta(days=2)]
+
+
+def test_a_note_that_another_publisher_is_writing_is_neither_read_nor_deleted(lab: Lab) -> None:
+    lab.publish(MAY, ["x"])
+    (note,) = (lab.root / VERSION_NOTES_FOLDER).iterdir()
+    unfinished = note.with_name(f"{note.name}.0f.tmp")
+    unfinished.write_text("{}")
+    lab.publish(MAY + dt.timedelta(days=1), ["y"])
+    assert unfinished.exists()
+    assert len(list(lab.ledger.days())) == 2
 
 
 def test_the_ledger_outlives_the_log(lab: Lab) -> None:
