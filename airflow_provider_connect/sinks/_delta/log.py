@@ -40,7 +40,8 @@ LOG_FOLDER = "_delta_log"
 VERSION_NOTES_FOLDER = f"{CONTROL_FOLDER}/log"
 _OPEN_TRIES = 5
 _OPEN_AGAIN_SECONDS = 0.2
-_NOTE = re.compile(rf"{VERSION_NOTES_FOLDER}/(?P<version>\d{{20}})-(?P<table>.+)")
+# Not the temporary file of a note that another publisher writes.
+_NOTE = re.compile(rf"{VERSION_NOTES_FOLDER}/(?P<version>\d{{20}})-(?P<table>.+)(?<!\.tmp)")
 _PART_OF_A_LOG = re.compile(rf"{LOG_FOLDER}/(\d{{20}}\..*(json|parquet)|_last_checkpoint)")
 _HINT_NAME = f"{LOG_FOLDER}/_last_checkpoint"
 _HINT = re.compile(rb'"version"\s*:\s*(\d+)')
@@ -144,6 +145,25 @@ def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> Con
         f"the log of table {folder.url} is gone, but the table's files exist ({leftover}). "
         f"{_MEND.format(path=folder.url)}"
     )
+
+
+def commit_file_of(folder: Folder, table: DeltaTable) -> StoredFile | None:
+    """Return the file of a version's commit, or None if it was cleaned up."""
+    return next(iter(folder.entries([commit_name(table.version())]).values()), None)
+
+
+def is_newest(folder: Folder, table: DeltaTable | None, commit_file: StoredFile) -> bool:
+    """Return whether opening the table would give this version again: the log is the same, without a later commit.
+
+    :param commit_file: of :func:`commit_file_of`.
+    """
+    if table is None:
+        return False
+    version, table_id = table.version(), _table_id(table)
+    noted_version, noted_id = max(_version_notes(folder), default=(0, table_id))
+    own, following = commit_name(version), commit_name(version + 1)
+    is_same_log = noted_version <= version and noted_id == table_id
+    return is_same_log and folder.entries([own, following]) == {own: commit_file}
 
 
 def _version_notes(folder: Folder) -> list[tuple[int, str]]:

@@ -39,7 +39,7 @@ from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode,
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.soft_deletes import require_published_keys
-from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger
+from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger, NewestView
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import (
     create_table,
@@ -74,6 +74,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def __init__(self, options: DeltaOptions, key: StreamKey) -> None:
         self._options = options
         self._key = key
+        self._newest_view = NewestView()
 
     @property
     @abstractmethod
@@ -221,7 +222,7 @@ class DeltaPublisher(LakePublisher, Confirms, RewritesByKey, TellsDifferences):
     @property
     def ledger(self) -> DeltaLedger:
         """The ledger in the table's log."""
-        return DeltaLedger(self._options, self._key)
+        return DeltaLedger(self._options, self._key, self._newest_view)
 
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
         if problems := locking_problems(self._options.path):
