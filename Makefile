@@ -9,14 +9,17 @@ REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables 
 WORKERS := -n 3 --dist worksteal
 # No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.
 # For the same reason the fast tests run in processes that have folders of their own each, and not in workers. They are
-# three, as each waits for almost half of its time.
+# four, as each waits for almost half of its time. Each stays on one core (tests/equipment/one_core.py), two on each:
+# the first and the last need about as much of the first core as the others of the second.
 FAST := -m 'not slow and not campaign'
 # Fast tests make many small files and flush them as a driver does: a sixth of the sinks' CPU on a disk. So
 # their folders are in memory, if it has half a gigabyte for them.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 500000 { print "/dev/shm" }')
-FAST_PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/pytest
-FIRST := tests/unit/sources tests/unit/operators tests/unit/shapes tests/unit/page
-SECOND := tests/unit/sinks tests/conformance
+FAST_PYTEST = $(if $(MEMORY),TMPDIR=$(MEMORY)) CONNECT_TEST_CORE=$(1) $(BIN)/pytest -q -o cache_dir=.pytest_cache/$@ --durations=5 $(FAST)
+FIRST := tests/unit/sources
+SECOND := tests/unit/sinks
+# None of them loads Airflow.
+THIRD := tests/conformance $(addprefix tests/unit/,clients shapes stage values polling standins demo submit equipment readers)
 BESIDE_EACH_OTHER = $(MAKE) --no-print-directory --keep-going --output-sync=target BESIDE=1
 SLOW := -m 'slow and not campaign'
 # Into build/site; a link or an anchor that leads nowhere fails it. --quiet would, with the warnings, lose the strictness.
@@ -33,7 +36,7 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo demo-stop check lint types site fast fast-first fast-second fast-third test slow integration system real campaign mutants benchmark benchmark-long docs format clean
+.PHONY: help demo demo-stop check lint types site fast fast-first fast-second fast-third fast-fourth test slow integration system real campaign mutants benchmark benchmark-long docs format clean
 
 help:  ## List the targets.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -53,7 +56,7 @@ demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
 	@exec $(BIN)/python -m tests.demo --stop
 
 check: $(READY)  ## Format, lint, the walls between the rooms, types and the site, beside the fast tests.
-	@$(BESIDE_EACH_OTHER) --jobs=6 fast-first fast-second fast-third types lint site
+	@$(BESIDE_EACH_OTHER) --jobs=7 types fast-first fast-second fast-third fast-fourth lint site
 
 lint: $(READY)  ## Format, lint, and the walls between the rooms.
 	@$(call QUIET,$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo)
@@ -65,16 +68,19 @@ site: $(READY)  ## The documentation, into build/site.
 	@$(call QUIET,$(MKDOCS))
 
 fast: $(READY)  ## The fast tests alone.
-	@$(BESIDE_EACH_OTHER) --jobs=3 fast-first fast-second fast-third
+	@$(BESIDE_EACH_OTHER) --jobs=4 fast-first fast-second fast-third fast-fourth
 
-fast-first: $(READY)  ## The fast tests of sources, operators, shapes and the page.
-	@$(FAST_PYTEST) -q -o cache_dir=.pytest_cache/first --durations=5 $(FAST) $(FIRST)
+fast-first: $(READY)  ## The fast tests of sources.
+	@$(call FAST_PYTEST,0) $(FIRST)
 
-fast-second: $(READY)  ## The fast tests of sinks and of the contract.
-	@$(FAST_PYTEST) -q -o cache_dir=.pytest_cache/second --durations=5 $(FAST) $(SECOND)
+fast-second: $(READY)  ## The fast tests of sinks.
+	@$(call FAST_PYTEST,1) $(SECOND)
 
-fast-third: $(READY)  ## All other fast tests.
-	@$(FAST_PYTEST) -q -o cache_dir=.pytest_cache/third --durations=5 $(FAST) tests/unit $(addprefix --ignore=,$(FIRST) $(SECOND))
+fast-third: $(READY)  ## The fast tests of the contract, of clients, and of what else needs no Airflow.
+	@$(call FAST_PYTEST,1) $(THIRD)
+
+fast-fourth: $(READY)  ## All other fast tests.
+	@$(call FAST_PYTEST,0) tests/unit $(addprefix --ignore=,$(FIRST) $(SECOND) $(THIRD))
 
 # The last line of a run that had no MySQL says so.
 test: check slow  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).

@@ -17,14 +17,14 @@ if TYPE_CHECKING:
 
 
 class HasQuota(ABC):
-    """A source whose vendor limits requests. The task reserves requests before Spark starts, or waits deferred."""
+    """Source whose vendor limits requests."""
 
     if TYPE_CHECKING:
         parallel_days: int
 
     @abstractmethod
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the limit that all readers of a vendor's project share. None if unknown. No network."""
+        """Return the limit that all readers of a vendor's project share, None if unknown. No network."""
 
     def requests_for(self, days: Sequence[Day]) -> int:
         """Return the lowest number of requests for the days. A plan of several days costs as much as its first day."""
@@ -36,20 +36,20 @@ class HasQuota(ABC):
 
 
 class Counts:
-    """A source whose vendor counts a day's rows. Its poller is a :class:`.CountsRows`."""
+    """Source whose vendor counts a day's rows."""
 
     def count_problems(self) -> list[str]:
-        """Return why these options do not allow to compare the vendor's count with the rows. Empty if they do."""
+        """Return why these options do not allow to compare the vendor's count with the rows."""
         return []
 
     @property
     def counts_first(self) -> bool:
-        """True if a plan needs the day's count. Each day is then counted and compared, whatever ``reconcile`` is."""
+        """True if a plan needs the day's count, whatever ``reconcile`` is."""
         return False
 
     @property
     def parts_at_once(self) -> int:
-        """Most partitions of a split day (:class:`.Splits`) to poll at the same time. 1 if days are not split."""
+        """Most partitions of a split day (:class:`.Splits`) to poll at the same time, else 1."""
         return 1
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
@@ -57,12 +57,12 @@ class Counts:
         return len(days)
 
     def count_quota(self, connection: Connection) -> Quota | None:
-        """Return the quota of counts if it is separate from the source's. No network."""
+        """Return the quota of counts if separate from the source's. No network."""
         return None
 
 
 class NamesColumns(ABC):
-    """A source that may know its column names from its options."""
+    """Source that may know its column names from its options."""
 
     @abstractmethod
     def column_names(self) -> Sequence[str] | None:
@@ -70,11 +70,11 @@ class NamesColumns(ABC):
 
 
 class CountsLate:
-    """A source with arrival times of rows, whose polls count late rows (:func:`.polling.late.count_late`)."""
+    """Source whose polls count late rows (:func:`.polling.late.count_late`)."""
 
 
 class ReloadsWhenLost:
-    """A source of increments that reads all rows again if its position is lost."""
+    """Source of increments that reads all rows again if its position is lost."""
 
 
 class ListsStreams(ABC):
@@ -119,20 +119,19 @@ def require_lister(source: Source) -> ListsStreams:
 
 
 class Inspects(ABC):
-    """A source that can check over the network whether a run would work, for ``airflow connect check``."""
+    """Source that can check over the network whether a run would work, for ``airflow connect check``."""
 
     @abstractmethod
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> Sequence[Finding]:
         """Return the findings of all checks, each problem with its remedy. Loads nothing.
 
-        :param day: the day that a run would load.
-        :param store: store of the quota's counts. None counts no requests.
+        :param store: of the quota's counts. None counts no requests.
         :raises ConnectError: the system is unreachable.
         """
 
 
 class Proposes(ABC):
-    """A source that can propose its options, for ``airflow connect propose``. A person reviews them."""
+    """Source that can propose its options, for ``airflow connect propose``."""
 
     proposal_fields: ClassVar[frozenset[str]]
     """Fields of :class:`.ProposalRequest` that this source uses."""
@@ -142,7 +141,7 @@ class Proposes(ABC):
     def propose(cls, request: ProposalRequest, connection: Connection | None, store: KeyStore | None) -> str:
         """Return text to paste into a DAG or declaration file, without values of records.
 
-        :param connection: None if the request names an API description or a sample to read instead.
+        :param connection: None if the request names another input.
         :param store: see :meth:`Inspects.inspect`.
         :raises ConnectError: as a poll does.
         """

@@ -1,7 +1,4 @@
-"""``airflow connect check``: checks a pipeline before any row is moved.
-
-Creates nothing in the sink. A check that would have to is reported as ``not checked``.
-"""
+"""``airflow connect check``: checks a pipeline, and creates nothing in the sink."""
 
 from __future__ import annotations
 
@@ -63,7 +60,7 @@ Depth = Literal["offline", "login", "poll"]
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each check. The worst result decides the exit code."""
+    """Print a line for each check."""
     depth = _depth(args)
     if args.all:
         lines = _check_all(args, depth)
@@ -107,7 +104,6 @@ def _check_all(args: Namespace, depth: Depth) -> list[dict[str, Any]]:
 
 
 def _check_dag(dag: Any, args: Namespace, depth: Depth) -> list[dict[str, Any]]:
-    """Check a DAG's tasks, or only the task that the arguments name."""
     functions = [task_id for task_id in function_tasks(dag) if args.task_id in (None, task_id)]
     if functions and (args.task_id is not None or not tasks_of_dag(dag)):
         return _check_functions(dag, functions)
@@ -148,7 +144,7 @@ class CheckReport:
             self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
     def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
-        """Return the result of a step. If the step raises, add its problems as lines and return None."""
+        """Return the result of a step. Turns its error into lines and returns None."""
         try:
             return step()
         except RetriableError as error:
@@ -162,7 +158,7 @@ class CheckReport:
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth: Depth = "login") -> None:
-    """Check a task step by step. Stops if the next step needs a failed one's result."""
+    """Check a task step by step, until the next step needs a failed one's result."""
     day = report.run_step("options", lambda: task.parse_day(text))
     render = task.render_whole if task.stream is None else task.render
     pipeline = None if day is None else report.run_step("options", lambda: render(day))
@@ -288,7 +284,6 @@ def _read_schema(source: Source, connection: Connection, report: CheckReport) ->
 def _check_shapes(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema, report: CheckReport
 ) -> pa.Schema | None:
-    """Return the schema after the shapes. None if a shape does not fit the source's columns, or lacks a connection."""
     if not pipeline.chain:
         return schema
 
@@ -300,6 +295,13 @@ def _check_shapes(
     if shaped_schema is not None:
         report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(shaped_schema)} columns after them")
     return shaped_schema
+
+
+def _fitted(pipeline: RenderedTask, schema: pa.Schema) -> pa.Schema:
+    """Return the columns after the sink's own shapes, as in a job."""
+    if pipeline.transform is not None:
+        return schema
+    return Chain.of(pipeline.sink.shapes_for(schema)).result_schema(schema)
 
 
 def _check_transform(transform: str, report: CheckReport) -> None:
@@ -320,7 +322,7 @@ def _check_sink(
             problems: list[str] = []
             if not isinstance(publisher, InspectsTarget):
                 report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} can check this only while it loads a day")
-            elif not (problems := publisher.inspect(schema, [day], pipeline.source.kind)):
+            elif not (problems := publisher.inspect(_fitted(pipeline, schema), [day], pipeline.source.kind)):
                 report.add("sink", FINE, f"{pipeline.sink.target} accepts these columns")
             for problem in problems:
                 report.add("sink", PROBLEM, problem)

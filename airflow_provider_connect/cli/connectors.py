@@ -1,7 +1,4 @@
-"""``airflow connect docs`` and ``new``: print a connector's options, and write the skeleton of a new connector.
-
-A new skeleton passes the first step of the conformance suite.
-"""
+"""``airflow connect docs`` and ``new``: print a connector's options, and write a new connector's skeleton."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from airflow_provider_connect.errors import ConfigError
 class Option:
     """An option of a connector.
 
-    :param type: type as text. Allowed values are quoted, separated by ``|``.
+    :param type: as text. Allowed values are quoted, separated by ``|``.
     :param default: Python literal. None if the option is required.
     """
 
@@ -124,7 +121,7 @@ def write_connector(args: Namespace) -> None:
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
     """Write a connector's module and its test, and return their paths.
 
-    :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written.
+    :raises ConfigError: the name is invalid or taken, or a file exists.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
         raise ConfigError(

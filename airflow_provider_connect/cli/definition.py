@@ -1,4 +1,4 @@
-"""All commands and their arguments, for Airflow's command line. Every call of ``airflow`` reads this module."""
+"""All commands and their arguments, for Airflow's command line."""
 
 from __future__ import annotations
 

@@ -132,7 +132,6 @@ def _selected_offsets(args: Namespace) -> dict[str, Offset | None]:
 
 
 def _find_offset(args: Namespace) -> tuple[str, Offset | None]:
-    """Return an offset by its name, with or without the prefix of Variables, or by DAG and task."""
     offsets_by_name = offsets.stored_offsets()
     name = args.offset.removeprefix(offsets.PREFIX)
     if name in offsets_by_name:

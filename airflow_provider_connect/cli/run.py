@@ -22,7 +22,7 @@ from airflow_provider_connect.errors import ConnectError, RetriableError
 
 _COLUMNS = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
 _PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
-"""Environment variable that makes Airflow's SDK read connections from the database, as in Airflow's servers."""
+"""Environment variable that makes Airflow's SDK read connections from the database."""
 
 
 def _run_days(args: Namespace) -> None:
@@ -49,7 +49,7 @@ def _report_lines(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
 def days_to_move(task: DeclaredTask, days: str | None) -> str:
     """Return the command's ``--days``, else the task's ``days=``, else yesterday in the source's zone.
 
-    :raises ConfigError: the task's ``days=`` is a template that only a run can render.
+    :raises ConfigError: only a run can render the task's ``days=``.
     """
     declared = task.require_operator().days
     if days is None:
@@ -60,11 +60,11 @@ def days_to_move(task: DeclaredTask, days: str | None) -> str:
 
 
 def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
-    """Do a task's work in this process and return its short report. Published days are loaded again, as after a clear.
+    """Do a task's work in this process and return its short report.
 
     The run's name, ``cli__<host>__<unique id>``, gives it its own intent. Templates are rendered for the first day.
 
-    :raises ConnectError: the error of a failed task, or a task would have been deferred.
+    :raises ConnectError: the task failed or would have been deferred.
     """
     first = task.parse_day(days.partition("..")[0])
     operator = task.require_operator()

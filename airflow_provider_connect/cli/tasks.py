@@ -1,7 +1,4 @@
-"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the arguments.
-
-Templates are rendered for a day, outside of any run.
-"""
+"""Tasks and sources for a command."""
 
 from __future__ import annotations
 
@@ -78,7 +75,7 @@ class DeclaredTask:
     def require_operator(self) -> ConnectOperator:
         """Return the task's operator.
 
-        :raises ConfigError: the task is mapped, so only a run knows its arguments.
+        :raises ConfigError: the task is mapped.
         """
         if self.operator is None:
             raise ConfigError(
@@ -100,7 +97,7 @@ class DeclaredTask:
     def day_of(self, text: str | None) -> Day:
         """Parse a day. None means the task's own ``days=``, else yesterday in the source's zone.
 
-        :raises ConfigError: the text is not a day, or the task's ``days=`` names several.
+        :raises ConfigError: the text or the task's ``days=`` is not one day.
         """
         if text is None and (days := self.render_days()):
             if ".." in days:
@@ -182,14 +179,17 @@ class RenderedTask:
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
-        """Return the connections of source, sink and shapes. One ConfigError lists every problem."""
+        """Return the connections of source, sink and shapes.
+
+        :raises ConfigError: with every problem.
+        """
         return credentials.resolve_all(
             self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
         )
 
     @contextmanager
     def open_publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
-        """Open the sink for reading its ledger, and close it at the end.
+        """Open the sink for reading its ledger.
 
         :param connections: None resolves the sink's own.
         """
@@ -198,7 +198,10 @@ class RenderedTask:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
-        """Return the connections of the sink. One ConfigError lists every problem."""
+        """Return the connections of the sink.
+
+        :raises ConfigError: with every problem.
+        """
         connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(connections), "\n")
         return connections
@@ -216,7 +219,7 @@ def accept_former_day(args: Namespace) -> None:
 def parse_day(text: str | None, zone_name: str) -> Day:
     """Parse a day. None means yesterday in the zone.
 
-    :raises ConfigError: the text is not one day.
+    :raises ConfigError: not one day.
     """
     if text is None:
         return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)
@@ -258,7 +261,7 @@ def require_dag(dag_id: str, bundles: Sequence[str] | None) -> Any:
 def choose_tasks(dag: Any, task_id: str | None) -> list[DeclaredTask]:
     """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
 
-    :raises ConfigError: the DAG has no such task, or no ConnectOperator task.
+    :raises ConfigError: there is none.
     """
     tasks = tasks_of_dag(dag)
     if not tasks:
@@ -301,7 +304,7 @@ def whole_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) 
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
     """Return the task ``task_id``. None means the DAG's only ConnectOperator task.
 
-    :raises ConfigError: there is no such task, or there are several and none is named.
+    :raises ConfigError: there is none, or several are left.
     """
     return _only_task(dag_id, connect_tasks(dag_id, task_id, bundles))
 
@@ -323,7 +326,6 @@ def _is_connect_task(task: Any) -> bool:
 
 
 def _unmapped_operator(task: Any) -> ConnectOperator | None:
-    """Return the task as an operator. None if it or its task group is mapped."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
 
 
@@ -361,9 +363,9 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Build the source from ``--source`` and ``--options``. None if a DAG is named instead.
+    """Build the source from ``--source`` and ``--options``, None if a DAG is named instead.
 
-    :raises ConfigError: neither or both are named, or the options are wrong.
+    :raises ConfigError: neither or both, or wrong options.
     """
     if (args.source is None) == (args.dag_id is None):
         raise ConfigError("name a DAG, or a connector with --source")

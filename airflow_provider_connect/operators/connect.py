@@ -171,6 +171,8 @@ class ConnectOperator(DeclaredOperator):
             type(self).__name__,
             checked_arguments | {"asset": asset, "asset_events": asset_events, "origin": origin, "days": days} | kwargs,
         )
+        if not shape and transform is None:  # they may rename or replace columns
+            sink = sink.ordered_by(source.order_columns)
         stream = example_pair(source, sink)
         outlets, self.asset = (
             add_outlet(outlets, asset_of(sink, asset))
@@ -231,17 +233,14 @@ class ConnectOperator(DeclaredOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's operator returns None
         """Move the days and return the short report.
 
-        :raises AirflowFailException: a person must act, or the data is bad. Not retried.
+        :raises AirflowFailException: not retried: a person must act, or the data is bad.
         :raises TryAgainError: a later try may succeed.
-        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
+        :raises TaskDeferred: the day is not ready, or the source's quota has no room.
         """
         return self.go_on(context)
 
     def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Do the work of :meth:`execute`, also after a wait.
-
-        :param left: fields of :class:`.quota.TaskProgress`, saved before a wait for requests.
-        """
+        """Do the work of :meth:`execute`, also after a wait."""
         # Not imported by DAG files.
         from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
         from airflow_provider_connect.operators.quota import QuotaJob, QuotaRunner, TaskProgress  # noqa: PLC0415
@@ -313,7 +312,6 @@ class ConnectOperator(DeclaredOperator):
                 remove_folder(self._folder)
 
     def _validate_rendered(self) -> None:
-        """Validate source, sink and shapes with rendered templates. One ConfigError lists every problem."""
         from airflow_provider_connect.shapes.chain import validate_shapes  # noqa: PLC0415  # not for DAG files
 
         problems = []
@@ -332,7 +330,6 @@ class ConnectOperator(DeclaredOperator):
         stream.require_fit()
 
     def _build_spec(self, context: Context) -> RunSpec:
-        """Collect the inputs of the run, and set the field ``days`` to the resolved days."""
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415

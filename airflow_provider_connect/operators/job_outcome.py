@@ -30,7 +30,7 @@ _COLUMNS = (
 
 
 def read_report(config: JobConfig) -> JobReport | None:
-    """Read the report of an ended job. None if it is missing or belongs to another attempt."""
+    """Read the report of an ended job, None if missing."""
     text = _read_and_delete(config.report)
     if text is None:
         return None
@@ -65,9 +65,9 @@ def explain_missing_report(failure: Exception | None, folder: Path) -> Exception
 
 
 def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check that a successful job's report has all requested days, and the ledger the reported days.
+    """Check that report and ledger have all requested days.
 
-    A superseded day may be missing in the ledger if the ledger has a later day.
+    A superseded day may be missing.
 
     :raises RetriableError: a day is missing.
     """
@@ -167,9 +167,8 @@ _NEXT_TRY = "Published days stay, and the next try continues after them"
 
 
 def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
-    """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
+    """Explain why spark-submit ended without a report, or return None.
 
-    :param failure: the Spark provider's error with command line, exit code and the end of the output.
     :return: a ConfigError if the JVM refuses its own settings.
     """
     code = _exit_code(failure)
@@ -186,7 +185,7 @@ def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Put a kill of the JVM in front of a retriable error that the job reported. Other errors stay as they are."""
+    """Put a kill of the JVM in front of a retriable error that the job reported."""
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported
@@ -203,7 +202,6 @@ def _exit_code(failure: Exception) -> int | None:
 
 
 def _kill_text(code: int, when: str) -> str | None:
-    """Describe how the JVM was killed, such as "… was killed ``when``". None if the exit code shows no kill."""
     if code == _OUT_OF_HEAP:
         return f"Spark's JVM ran out of its heap {when}. Raise driver_memory=. {_NEXT_TRY}."
     # A shell reports a signal as its number plus 128.

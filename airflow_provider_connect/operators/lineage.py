@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """Source and sink of a task as lineage datasets, without connections, since Airflow shows operators to people."""
+    """Source and sink of a task as lineage datasets, without connections."""
 
     source: Dataset
     sink: Dataset

@@ -1,8 +1,4 @@
-"""Airflow assets that a task writes.
-
-Airflow accepts an event only for an outlet in the DAG file, and an instance emits an event for each of its outlets. So
-a mapped task lists the assets of all instances, and each instance keeps only its own.
-"""
+"""Airflow assets that a task writes."""
 
 from __future__ import annotations
 
@@ -46,7 +42,7 @@ def asset_of(sink: Sink, asset: Asset | AssetAlias | None) -> Asset:
 class MappedOutlets(list[Any]):
     """Outlets of a mapped task: the user's, and the assets that its instances write.
 
-    :param user_outlets: an outlet with the URI of an instance's asset replaces that asset.
+    :param user_outlets: replace assets of the same URI.
     """
 
     def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
@@ -56,9 +52,9 @@ class MappedOutlets(list[Any]):
         super().__init__([*self.user_outlets, *self.instance_assets])
 
     def outlets_of_instance(self, asset: Asset) -> list[Any]:
-        """Return the user's outlets and ``asset``, the outlet of one instance.
+        """Return the outlets of one instance.
 
-        :raises ConfigError: the asset was unknown when Airflow read the DAG file.
+        :raises ConfigError: ``asset`` was unknown in the DAG file.
         """
         instance_asset = _same_uri_asset(asset, self.instance_assets)
         if instance_asset not in self.instance_assets:
@@ -71,7 +67,7 @@ class MappedOutlets(list[Any]):
 def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
     """Add a target's asset to a task's outlets. Returns the outlets and the asset.
 
-    A user's outlet with the same URI becomes the asset.
+    A user's outlet with the same URI wins.
     """
     user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else as_list(outlets)
     task_asset = _same_uri_asset(asset, user_outlets)
@@ -104,7 +100,6 @@ class ConnectPartial(OperatorPartial):
             require_day_schedule(dag, self.kwargs.get("days"), source)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield each instance's sink and asset, or Airflow's placeholder if another task returns them."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
         if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each value of the others
             lists = {name: _values(values) for name, values in mapped.items()}

@@ -1,4 +1,4 @@
-"""The page's app: serves static files, and JSON answers to viewers that Airflow authenticates."""
+"""The page's app: static files, and JSON answers to viewers that Airflow authenticates."""
 
 from __future__ import annotations
 

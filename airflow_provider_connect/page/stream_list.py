@@ -47,7 +47,7 @@ async def load_streams(
 ) -> list[Stream]:
     """Load the streams of tasks, sorted by id.
 
-    :param since: time from which reports are loaded. None loads only the newest.
+    :param since: of the reports. None: only the newest.
     """
     airflow, cache, current_time = viewer.airflow, viewer.cache, viewer.requested_at
     stored_offsets, runs, editable_ids, profiles, logs = await asyncio.gather(
@@ -91,8 +91,7 @@ async def load_streams(
 async def load_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> Stream:
     """Load one stream.
 
-    :param since: time from which reports are loaded.
-    :raises RefusedError: the stream does not exist, or the viewer may not see it.
+    :raises RefusedError: no such stream, or no right.
     """
     dag = await viewer.airflow.get(quote_path("dags", name.dag_id))
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [name.dag_id])
@@ -108,7 +107,6 @@ def _zone_of(connectors: Mapping[int, ConnectorPair]) -> str | None:
 
 
 def _map_indexes(task: TaskInfo, connectors: Mapping[int, ConnectorPair]) -> list[int]:
-    """Return the map indexes of a task's recent instances, each of which is a stream. -1 for an unmapped task."""
     return sorted(index for index in connectors if index >= 0) or [-1]
 
 

@@ -17,9 +17,9 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from cases import CASES
+from comparing.cases import CASES
+from comparing.rounds import Figure, figures, table
 from day import DAYS, ROOT, standin
-from rounds import Figure, figures, table
 
 from tests.standins.bigquery_emulator import BigQueryEmulator
 from tests.standins.kafka_broker import KafkaBroker
@@ -82,11 +82,11 @@ def measure(root: Path, arguments: list[str]) -> dict[str, float]:
 
     :raises SystemExit: the case failed. Shows its output.
     """
-    script = root / "tests" / "benchmarks" / "cases.py"
-    if not script.exists():  # a commit before this benchmark
-        script = Path(__file__).with_name("cases.py")
-    env = os.environ | {"PYTHONPATH": str(root)}
-    command = [sys.executable, str(script), *arguments]
+    benchmarks = root / "tests" / "benchmarks"
+    if not (benchmarks / "comparing").exists():  # a commit before this benchmark
+        benchmarks = Path(__file__).parent
+    env = os.environ | {"PYTHONPATH": os.pathsep.join((str(root), str(benchmarks)))}
+    command = [sys.executable, "-m", "comparing.cases", *arguments]
     result = subprocess.run(
         command, cwd=root, env=env, capture_output=True, text=True, check=False, timeout=CASE_TIMEOUT_SECONDS
     )

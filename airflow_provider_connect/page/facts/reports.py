@@ -85,10 +85,7 @@ def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, 
 def newest_by_day(
     reports: Iterable[RunDayReport], precedence: Callable[[RunDayReport], Any] = attrgetter("precedence")
 ) -> dict[dt.date, RunDayReport]:
-    """Return the report of each settled day's newest publish.
-
-    :param precedence: sort key of a day's reports.
-    """
+    """Return the report of each settled day's newest publish."""
     newest: dict[dt.date, RunDayReport] = {}
     for report in reports:
         if report.is_settled and (report.day not in newest or precedence(report) > precedence(newest[report.day])):
@@ -145,5 +142,4 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _link(value: Any) -> str | None:
-    """Return the text if it is an HTTP link, never a script. Else None."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

@@ -21,7 +21,6 @@ _RECENT = dt.timedelta(days=1)
 _MOMENT = "%Y-%m-%d %H:%M UTC"
 _QUOTA = "QuotaTrigger"
 _WITHOUT_DAYS = ("@once", "@continuous")
-"""Timetable summaries of DAGs with runs that have no days of their own."""
 
 
 class StreamName(NamedTuple):
@@ -129,7 +128,7 @@ class Stream:
 
     @property
     def position(self) -> dt.date | None:
-        """Last day that is settled without a gap before it. None without an offset."""
+        """Last day that is settled without a gap before it."""
         return None if self.offset is None else self.settled.position
 
     @property
@@ -141,7 +140,7 @@ class Stream:
 
     @property
     def days_behind(self) -> int | None:
-        """Like :attr:`lag_days`, but 0 if no day is overdue. None if the schedule does not show which days are due."""
+        """Like :attr:`lag_days`, but 0 if no day is overdue. None if unknown."""
         if self.state.name != "ok":
             return self.lag_days
         return 0 if self._days_due is not None or self.lag_days == 0 else None
@@ -153,7 +152,7 @@ class Stream:
 
     @property
     def first_day(self) -> dt.date | None:
-        """First wanted day: the origin or an earlier known day, else the next run's first day. None if unknown."""
+        """First wanted day: the origin or an earlier known day, else the next run's first day, or None."""
         origin = None if self.offset is None else self.offset.origin
         known_days = [*(day_range[0] for day_range in self.settled_days.ranges[:1]), *([origin] if origin else [])]
         known_days += [run.days[0] for run in (*self.failed_runs, *self.active_runs) if run.days is not None]
@@ -162,7 +161,7 @@ class Stream:
 
     @property
     def resumes_at(self) -> dt.datetime | None:
-        """Earliest time at which a run waiting for ``ready_after`` resumes. None if unknown."""
+        """Earliest time at which a run waiting for ``ready_after`` resumes, or None."""
         times = (run.resumes_at(self.zone) for run in self.active_runs)
         return min((time for time in times if time is not None), default=None)
 
@@ -298,7 +297,6 @@ class Stream:
 
     @property
     def _increment_due(self) -> dt.datetime | None:
-        """Time of the next run of increments if it is overdue, else None. A run need not stand for whole days."""
         due = parse_instant(self.dag.get("next_dagrun_run_after"))
         is_overdue = self.read_at is not None and due is not None and due + _OVERDUE < self.as_of
         return due if is_overdue else None
@@ -308,7 +306,6 @@ class Stream:
         return expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
 
     def _is_catching_up(self, least_days: int) -> bool:
-        """Return True if days were loaded within the last hour, and Airflow goes on with older days now."""
         if (self.lag_days or 0) < least_days:
             return False
         next_run = next_run_days(self.dag, self.connectors.timezone)

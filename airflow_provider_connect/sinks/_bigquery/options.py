@@ -1,4 +1,4 @@
-"""Options of the BigQuery sink. DAG files import this module: keep it light."""
+"""Options of the BigQuery sink."""
 
 from __future__ import annotations
 
@@ -12,7 +12,13 @@ from pydantic import Field, field_validator, model_validator
 from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, TableRef, project_in_name
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.merging import DELETE_WHERE_HELP, KEY_HELP, NEWEST_BY_HELP, merge_problem
+from airflow_provider_connect.stage.merging import (
+    DELETE_WHERE_HELP,
+    KEY_HELP,
+    NEWEST_BY_HELP,
+    merge_problem,
+    order_of_increments,
+)
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.stream_names import names_streams
 from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
@@ -267,14 +273,14 @@ class BigQueryOptions(Options):
 
     @property
     def target(self) -> str:
-        """``bigquery://`` and the table as configured, with the connection's id if there is no project."""
+        """``bigquery://`` and the table, with the connection's id if there is no project."""
         return f"bigquery://{self._full_name}"
 
     @property
     def asset_uri(self) -> str:
         """``bigquery://project/dataset/table``, as in the Google provider's assets.
 
-        Without a project, the connection's id stands for it. Give the operator ``asset=`` for the real one.
+        Without a project, the connection's id stands for it.
         """
         dataset, template = template_of(self._full_name)
         table = quote(template)
@@ -295,6 +301,13 @@ class BigQueryOptions(Options):
         """Return True if a publish replaces the rows of all days."""
         return kind == "snapshot" and self.snapshot == "replace" and self.write_mode != "append"
 
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the options with ``newest_by`` if a merge of increments does not name it."""
+        if self.write_mode != "merge" or self.newest_by is not None:
+            return self
+        column = order_of_increments(tuple(self.key), columns)
+        return self if column is None else self.model_copy(update={"newest_by": column})
+
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return the problems of options that do not fit this kind of source."""
         problems = soft_kind_problems(self.deletes, kind)
@@ -314,15 +327,15 @@ class BigQueryOptions(Options):
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return True if rows are merged or soft-deleted by key, so that another key would double them."""
+        """Return True if rows are merged or soft-deleted by key."""
         return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:
-        """True if each publish continues the one before it in one table. False if publishes only add rows."""
+        """True if each publish continues the one before it in one table."""
         return self.write_mode != "append" and self.tables is None
 
     @property
     def reloads(self) -> bool:
-        """True if a day may be published again. ``write_mode="append"`` would double it."""
+        """True if a day may be published again."""
         return self.write_mode != "append"

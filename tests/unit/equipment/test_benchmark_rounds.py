@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-ROUNDS: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "rounds.py"))
+ROUNDS: dict[str, Any] = runpy.run_path(str(Path(__file__).parents[2] / "benchmarks" / "comparing" / "rounds.py"))
 
 
 @pytest.mark.parametrize(
