@@ -173,6 +173,8 @@ class _Reading:
 
     def _join(self, parts: list[Part]) -> Part:
         flat = [inner for part in parts for inner in _flat(part)]
+        if sum(len(str(part[0])) for part in flat) > _MAX_CHARACTERS:
+            return self._unreadable  # a text that doubles itself
         if all(isinstance(part, Text) for part in flat):
             return Text("".join(str(part.value) for part in flat if isinstance(part, Text)))
         known = tuple(part for part in flat if isinstance(part, Text | Reference | Edge))

@@ -61,7 +61,7 @@ class StreamTranslator:
         time_range = None if depth else read_time_range(stream.get("incremental_sync"), scope)
         if time_range is not None:
             scope.time_form = time_range.form
-        elif stream.get("incremental_sync"):
+        elif depth and stream.get("incremental_sync"):
             remarks.check("snapshot", "as a parent it lists everything, so that no child is lost")
         self._fill(draft, stream, scope, time_range)
         return draft

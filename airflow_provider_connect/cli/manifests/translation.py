@@ -51,9 +51,10 @@ def translate(tree: dict[str, Any], conn_id: str, config: Mapping[str, Any]) -> 
     :param config: the user's values for a manifest's config.
     :raises ConfigError: the file is neither a manifest nor a rest_api config.
     """
-    if is_dlt_config(tree):
-        return _translate_dlt(tree, conn_id)
-    return _translate_manifest(tree, conn_id, config)
+    try:
+        return _translate_dlt(tree, conn_id) if is_dlt_config(tree) else _translate_manifest(tree, conn_id, config)
+    except (TypeError, AttributeError, KeyError, ValueError):
+        raise ConfigError("the file has a part of another form than its schema allows") from None
 
 
 def _translate_dlt(config: Mapping[str, Any], conn_id: str) -> Translation:

@@ -60,6 +60,11 @@ def test_a_nested_expression_ends_nothing() -> None:
     assert read_parts(text) == [Unreadable(text)]
 
 
+def test_a_text_that_doubles_itself_is_unreadable() -> None:
+    text = "{% set a = 'aa' %}" + "{% set a = a ~ a %}" * 200 + "{{ a }}"
+    assert read_parts(text) == [Unreadable(text)]
+
+
 CONDITIONS = {
     "{{ not response.next }}": (("next",), False),
     "{{ response.get('next') is none }}": (("next",), None),

@@ -27,6 +27,8 @@ FILES = {
     ),
     "no target": (f"{HEAD}streams: [{{$ref: '#/definitions/a'}}]", "has no target"),
     "another file": (f"{HEAD}streams: [{{$ref: 'other.yaml#/a'}}]", "refers to another file"),
+    "a spec that is a list": (f"{HEAD}streams: []\nspec: [1]", "another form"),
+    "resources that are numbers": ("client: {}\nresources: [{name: a, endpoint: 5}]", "another form"),
     "an anchor inside itself": (f"{HEAD}streams: &a [*a]", "nested too deeply"),
     "deep nesting": (f"{HEAD}streams: {'[' * 500}{']' * 500}", "nested too deeply"),
     "a bomb": (
