@@ -200,6 +200,22 @@ def test_a_killed_driver_s_run_is_loaded_once_by_its_retry(loads: Loads, topic: 
     assert loads.ids() == Counter(range(3_100))
 
 
+def test_two_runs_at_once_and_their_retries_load_each_record_once(loads: Loads, topic: Topic) -> None:
+    topic.write(*range(300))
+    loads.load()
+    topic.write(*range(300, 600))
+    runs = [loads.arguments("left"), loads.arguments("right")]
+    ended = [started.wait() for started in [loads.submit.start(**arguments) for arguments in runs]]
+    assert 0 in [one.process.returncode for one in ended], [one.output for one in ended]
+    assert loads.ids() == Counter(range(600)), "whoever came second has published nothing of the first one's records"
+    topic.write(*range(600, 700))
+    for arguments, one in zip(runs, ended, strict=True):
+        if one.process.returncode:
+            assert loads.submit.here(**arguments).report.exit_code == 0
+    loads.load()
+    assert loads.ids() == Counter(range(700))
+
+
 def test_records_that_retention_deleted_unread_are_refused_or_told(loads: Loads, topic: Topic) -> None:
     topic.write(*range(30))
     loads.load()
