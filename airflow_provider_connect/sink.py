@@ -117,6 +117,22 @@ class Sink(Connector):
         """Return a problem for each option without meaning for this kind of rows. Without network."""
         return []
 
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the sink that decides by a source's columns which of two rows is newer, if its options do not say.
+
+        :param columns: see :attr:`.Source.order_columns`.
+        """
+        return self
+
+    def shapes_for(self, schema: pa.Schema) -> list[dict[str, Any]]:
+        """Return shapes that fit rows to the target, as in pipeline files: ``{"rename": {"columns": …}}``.
+
+        They follow the task's own shapes. A task with a transform has none.
+
+        :param schema: columns after the task's shapes.
+        """
+        return []
+
     @property
     def reloads(self) -> bool:
         """True if a day may be published again without doubling its rows."""

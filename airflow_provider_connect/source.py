@@ -134,6 +134,16 @@ class Source(Connector):
         return self.kind == "day"
 
     @property
+    def repeats_rows(self) -> bool:
+        """True if later runs read rows again, so that only a sink that merges by key keeps each row once."""
+        return False
+
+    @property
+    def order_columns(self) -> tuple[str, ...]:
+        """Columns whose higher values belong to the newer of two rows, the first one first. () if unknown."""
+        return ()
+
+    @property
     @abstractmethod
     def stream_key(self) -> str:
         """Name of the stream in ledger and offset, unique within this connector."""

@@ -297,6 +297,13 @@ def _check_shapes(
     return shaped_schema
 
 
+def _fitted(pipeline: RenderedTask, schema: pa.Schema) -> pa.Schema:
+    """Return the columns after the sink's own shapes, as in a job."""
+    if pipeline.transform is not None:
+        return schema
+    return Chain.of(pipeline.sink.shapes_for(schema)).result_schema(schema)
+
+
 def _check_transform(transform: str, report: CheckReport) -> None:
     if (problem := transform_problem(transform)) is not None:
         raise ConfigError(f"transform: {problem}")
@@ -315,7 +322,7 @@ def _check_sink(
             problems: list[str] = []
             if not isinstance(publisher, InspectsTarget):
                 report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} can check this only while it loads a day")
-            elif not (problems := publisher.inspect(schema, [day], pipeline.source.kind)):
+            elif not (problems := publisher.inspect(_fitted(pipeline, schema), [day], pipeline.source.kind)):
                 report.add("sink", FINE, f"{pipeline.sink.target} accepts these columns")
             for problem in problems:
                 report.add("sink", PROBLEM, problem)

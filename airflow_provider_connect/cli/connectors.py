@@ -107,6 +107,22 @@ _NAME = "[a-z][a-z0-9_]*"
 
 
 @command
+def write_new(args: Namespace) -> int:
+    """Write a connector's skeleton, or the declarations of a manifest's streams."""
+    if args.kind != "rest":
+        if args.name is None or args.manifest is not None:
+            raise ConfigError(f"new {args.kind}: name the connector, without --from")
+        write_connector(args)
+        return 0
+    if args.manifest is None or args.name is not None:
+        raise ConfigError(
+            "new rest: --from names the manifest. A single stream is proposed by 'airflow connect propose'"
+        )
+    from airflow_provider_connect.cli.declarations import write_declarations  # noqa: PLC0415  # a skeleton does without
+
+    return write_declarations(args)
+
+
 def write_connector(args: Namespace) -> None:
     """Write a skeleton and its test into the working folder, and print the next step."""
     paths = write_scaffold(args.kind, args.name, Path.cwd())

@@ -105,7 +105,10 @@ def require_position_ledger(source: Source, sink: Sink) -> None:
 
 def require_supported_kind(source: Source, sink: Sink) -> None:
     """Refuse sink options that do not fit the source's kind: days, snapshots or increments."""
-    if problems := sink.kind_problems(source.kind):
+    problems = sink.kind_problems(source.kind)
+    if source.repeats_rows and not sink.identifies_by_key(source.kind):
+        problems.append("overlap reads rows again, which the sink would keep twice. Set write_mode='merge' with a key")
+    if problems:
         raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
 
 

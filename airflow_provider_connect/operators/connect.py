@@ -171,6 +171,8 @@ class ConnectOperator(DeclaredOperator):
             type(self).__name__,
             checked_arguments | {"asset": asset, "asset_events": asset_events, "origin": origin, "days": days} | kwargs,
         )
+        if not shape and transform is None:  # they may rename or replace columns
+            sink = sink.ordered_by(source.order_columns)
         stream = example_pair(source, sink)
         outlets, self.asset = (
             add_outlet(outlets, asset_of(sink, asset))

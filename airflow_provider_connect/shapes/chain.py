@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.config import suggest_nearest
@@ -126,6 +126,12 @@ class Shaping:
     def of(cls, chain: Chain, connections: Mapping[str, Connection]) -> Shaping:
         """Create the shaping with the chain's connections."""
         return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
+
+    def followed_by(self, entries: Sequence[Mapping[str, Any]]) -> Shaping:
+        """Return the shaping with further shapes, as in :meth:`Chain.of`, which need no connection."""
+        if not entries:
+            return self
+        return replace(self, chain=Chain((*self.chain.shapes, *Chain.of(entries).shapes)))
 
     def digests(self, context: str) -> dict[str, str]:
         """Return :func:`.shapes.digests.shape_digests` of the shapes. Takes 50 ms for each mask's key."""

@@ -20,7 +20,8 @@ belong to no day.
 
 **Schema.** Every table has a column ``day`` (DATE), by which it is partitioned unless ``partition_by`` names another
 column. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED to NULLABLE, ``"freeze"`` fails the day,
-``"discard_columns"`` leaves new columns out. A changed type fails the day.
+``"discard_columns"`` leaves new columns out. A number that grows and a type that loses its limits are widened in the
+table. Any other changed type fails the day.
 
 **Limits.** Rows of up to 8 MB. Each publish creates and drops one table, and runs one script and one ledger query. Each
 staged file takes a write stream. ``table="analytics.{event}"`` creates up to ``max_tables`` tables, only with

@@ -34,7 +34,8 @@ again. A merged snapshot deletes and counts the rows whose key vanished.
 the log is missing or older than the data, every task fails and no file is swept.
 
 **Schema.** The commit adds new columns, nullable and at the end (``schema_contract="freeze"`` refuses them). Columns
-that vanish from the source stay and read as null. A changed type fails the day.
+that vanish from the source stay and read as null. Before a publish, a commit of its own widens a column that grows, and
+writes the table's files again. Any other changed type fails the day.
 
 **Ownership.** A table belongs to one stream, named in its property ``connect.stream``. A table made by hand needs it in
 its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``). Column mapping, constraints and deletion vectors
@@ -51,13 +52,16 @@ Vendor facts: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, measure
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from airflow_provider_connect.capabilities.publisher import StagesMarks
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.window import SourceKind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 
 class DeltaSink(DeltaOptions, Sink, StagesMarks):
@@ -77,6 +81,12 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
         if "://" in self.path:
             return self.path.replace("{", "%7B").replace("}", "%7D")
         return f"file://{quote(self.path)}"
+
+    def shapes_for(self, schema: pa.Schema) -> list[dict[str, Any]]:
+        """Return shapes for names and types that Delta does not have, if ``names`` and ``types`` are ``"safe"``."""
+        from airflow_provider_connect.sinks._delta.safe_columns import safe_shapes  # noqa: PLC0415  # not for DAG files
+
+        return safe_shapes(schema, names=self.names == "safe", types=self.types == "safe")
 
     def stages_marks(self, kind: SourceKind) -> bool:
         """Return True if staged rows have the two mark columns of soft deletes."""

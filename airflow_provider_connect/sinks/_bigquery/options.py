@@ -12,7 +12,13 @@ from pydantic import Field, field_validator, model_validator
 from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, TableRef, project_in_name
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.merging import DELETE_WHERE_HELP, KEY_HELP, NEWEST_BY_HELP, merge_problem
+from airflow_provider_connect.stage.merging import (
+    DELETE_WHERE_HELP,
+    KEY_HELP,
+    NEWEST_BY_HELP,
+    merge_problem,
+    order_of_increments,
+)
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.stream_names import names_streams
 from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
@@ -294,6 +300,13 @@ class BigQueryOptions(Options):
     def replaces_whole(self, kind: SourceKind) -> bool:
         """Return True if a publish replaces the rows of all days."""
         return kind == "snapshot" and self.snapshot == "replace" and self.write_mode != "append"
+
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the options with ``newest_by`` if a merge of increments does not name it."""
+        if self.write_mode != "merge" or self.newest_by is not None:
+            return self
+        column = order_of_increments(tuple(self.key), columns)
+        return self if column is None else self.model_copy(update={"newest_by": column})
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return the problems of options that do not fit this kind of source."""

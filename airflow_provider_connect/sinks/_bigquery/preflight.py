@@ -18,6 +18,7 @@ from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.erase_list import empty_list_statements, read_erase_list
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.load_methods.load_job import choose_load_method
+from airflow_provider_connect.sinks._bigquery.merge.write_mode import require_write_mode
 from airflow_provider_connect.sinks._bigquery.plan import make_publish_plan
 from airflow_provider_connect.sinks._bigquery.problems import expiry_problem, target_problems
 from airflow_provider_connect.sinks._bigquery.rejects import RejectTables
@@ -106,6 +107,7 @@ def preflight(
         return [f"table {target.id}: {problem}, while no job runs: {empty_list_statements(tables.ledger, target)}"]
     if replaces_whole:
         require_only_snapshot_rows(api, tables, ledger, ready)
+    require_write_mode(api, tables, ledger, ready)
     return []
 
 

@@ -29,7 +29,7 @@ from airflow_provider_connect.sinks._bigquery.decision import (
 )
 from airflow_provider_connect.sinks._bigquery.ledger import append_refused_error, foreign_rows_error
 from airflow_provider_connect.sinks._bigquery.ledger_rows import ledger_row, ledger_values
-from airflow_provider_connect.sinks._bigquery.merge import keyless_staged_sql, merge_statements
+from airflow_provider_connect.sinks._bigquery.merge.statements import keyless_staged_sql, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import TABLE_COLUMN
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.snapshot import (

@@ -18,8 +18,9 @@ from airflow_provider_connect.clients.bigquery.tables import (
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import STREAM
 from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
+from airflow_provider_connect.sinks._bigquery.columns.types import FITS_INTO, rest_type, sql_type
 from airflow_provider_connect.sinks._bigquery.staging import staging_prefix
-from airflow_provider_connect.sinks._bigquery.target import patch_schema, schema_change_failure
+from airflow_provider_connect.sinks._bigquery.target import patch_schema, schema_change_failure, set_types
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import BigQueryApi
@@ -145,13 +146,23 @@ class TargetTables:
 def ensure_tombstones(api: BigQueryApi, tables: TargetTables, columns: Sequence[TargetColumn]) -> None:
     """Create the table of deleted keys if the merge needs it."""
     merge = tables.merge_rule(columns)
-    if merge is not None and merge.tombstones is not None:
-        ensure_table(
-            api,
-            merge.tombstones,
-            tombstone_fields(merge, columns),
-            description=f"Keys that were deleted from {tables.target.id}, and the day that deleted them.",
-        )
+    if merge is None or merge.tombstones is None:
+        return
+    fields = tombstone_fields(merge, columns)
+    ensure_table(
+        api,
+        merge.tombstones,
+        fields,
+        description=f"Keys that were deleted from {tables.target.id}, and the day that deleted them.",
+    )
+    types = {field["name"]: rest_type(field) for field in fields_of(find_table(api, merge.tombstones))}
+    new_types = [
+        (field["name"], sql_type(field))
+        for field in fields
+        if rest_type(field) in FITS_INTO.get(types.get(field["name"], ""), ())
+    ]
+    if new_types:  # the target's column has grown
+        set_types(api, merge.tombstones, new_types)
 
 
 def ensure_table(

@@ -7,13 +7,15 @@ Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list
+from airflow_provider_connect.clients.bigquery.errors import StaleError
+from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, quoted
 from airflow_provider_connect.clients.bigquery.tables import (
     create_table,
     dry_run,
@@ -44,6 +46,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
+_LOG = logging.getLogger(__name__)
 MARK_FIELDS = sink_fields(
     (DELETED, "BOOLEAN", "Whether the newest snapshot no longer has the row."),
     (DELETED_AT, "TIMESTAMP", "When the source was asked that no longer had the row."),
@@ -102,6 +105,9 @@ def ensure_columns(
             raise ConfigError(problem)
         existing = fields_of(table)
         plan = compare_schema(target.id, existing, columns_for(existing), options.schema_contract)
+        if plan.new_types:
+            set_types(api, target, plan.new_types)
+            raise StaleError(f"table {target.id} has new types since it was read")
         if plan.changed:
             table = patch_schema(api, table, target, plan.fields, plan.added_names)
         return PreparedTarget(plan.written_columns, filter_column(table), plan.discarded_sources, table)
@@ -196,6 +202,19 @@ def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequenc
         new = [field for field in fields if field["name"] in added]
         _await_columns(api, target, new, filter_column(table), NO_DAY_CONDITION if by_day else "TRUE")
     return table
+
+
+def set_types(api: BigQueryApi, table_ref: TableRef, new_types: Sequence[tuple[str, str]]) -> None:
+    """Let columns grow. BigQuery changes their types in place, in a statement each.
+
+    :param new_types: names, and types in SQL.
+    :raises ConfigError: BigQuery refuses the change, such as of a column that clusters the table.
+    """
+    names = ", ".join(name for name, _ in new_types)
+    _LOG.warning("table %s: %s", table_ref.id, ", ".join(f"{name} becomes {kind}" for name, kind in new_types))
+    for name, kind in new_types:
+        sql = f"ALTER TABLE {table_ref.sql} ALTER COLUMN {quoted(name)} SET DATA TYPE {kind}"
+        api.query(sql, action=f"let columns of {table_ref.id} grow: {names}", labels={"connect": "schema"})
 
 
 def _await_columns(

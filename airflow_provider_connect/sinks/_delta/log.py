@@ -23,8 +23,8 @@ from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
-from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN
-from airflow_provider_connect.stage.storage import Folder, storage_error, translate_errors
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN, StagedFile
+from airflow_provider_connect.stage.storage import Folder, StoredFile, storage_error, translate_errors
 from airflow_provider_connect.stage.together import call_together
 
 if TYPE_CHECKING:
@@ -40,7 +40,8 @@ LOG_FOLDER = "_delta_log"
 VERSION_NOTES_FOLDER = f"{CONTROL_FOLDER}/log"
 _OPEN_TRIES = 5
 _OPEN_AGAIN_SECONDS = 0.2
-_NOTE = re.compile(rf"{VERSION_NOTES_FOLDER}/(?P<version>\d{{20}})-(?P<table>.+)")
+# Not the temporary file of a note that another publisher writes.
+_NOTE = re.compile(rf"{VERSION_NOTES_FOLDER}/(?P<version>\d{{20}})-(?P<table>.+)(?<!\.tmp)")
 _PART_OF_A_LOG = re.compile(rf"{LOG_FOLDER}/(\d{{20}}\..*(json|parquet)|_last_checkpoint)")
 _HINT_NAME = f"{LOG_FOLDER}/_last_checkpoint"
 _HINT = re.compile(rb'"version"\s*:\s*(\d+)')
@@ -146,9 +147,45 @@ def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> Con
     )
 
 
+def commit_file_of(folder: Folder, table: DeltaTable) -> StoredFile | None:
+    """Return the file of a version's commit, or None if it was cleaned up."""
+    return next(iter(folder.entries([commit_name(table.version())]).values()), None)
+
+
+def is_newest(folder: Folder, table: DeltaTable | None, commit_file: StoredFile) -> bool:
+    """Return whether opening the table would give this version again: the log is the same, without a later commit.
+
+    :param commit_file: of :func:`commit_file_of`.
+    """
+    if table is None:
+        return False
+    version, table_id = table.version(), _table_id(table)
+    noted_version, noted_id = max(_version_notes(folder), default=(0, table_id))
+    own, following = commit_name(version), commit_name(version + 1)
+    is_same_log = noted_version <= version and noted_id == table_id
+    return is_same_log and folder.entries([own, following]) == {own: commit_file}
+
+
 def _version_notes(folder: Folder) -> list[tuple[int, str]]:
     matches = (_NOTE.fullmatch(file.name) for file in folder.files(VERSION_NOTES_FOLDER))
     return [(int(match["version"]), match["table"]) for match in matches if match]
+
+
+def add_action(file: StagedFile, day: dt.date, entry: StoredFile) -> AddAction:
+    """Return the action that adds a file to a day.
+
+    :param entry: the file as the storage has it.
+    """
+    from deltalake.transaction import AddAction
+
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values={"day": str(day)},
+        modification_time=int(entry.modified.timestamp() * 1000),
+        data_change=True,
+        stats=json.dumps({**file.stats, "numRecords": file.rows}),
+    )
 
 
 def commit(

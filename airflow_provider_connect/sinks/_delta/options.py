@@ -16,6 +16,7 @@ from airflow_provider_connect.stage.merging import (
     KEY_HELP,
     NEWEST_BY_HELP,
     merge_problem,
+    order_of_increments,
 )
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.storage import normalise_path
@@ -47,6 +48,22 @@ class DeltaOptions(Options):
     schema_contract: Literal["evolve", "freeze"] = Field(
         default="evolve",
         description="Effect of a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
+    )
+    names: Literal["refuse", "safe"] = Field(
+        default="refuse",
+        description="Effect of a column's name that Delta does not allow: 'refuse' fails the run, 'safe' writes an "
+        "underscore for each character that is not allowed.",
+    )
+    types: Literal["refuse", "safe"] = Field(
+        default="refuse",
+        description="Effect of a time of day, for which Delta has no type: 'refuse' fails the run, 'safe' stores it as "
+        "text, HH:MM:SS.ffffff.",
+    )
+    widen_up_to: int = Field(
+        default=10_000_000_000,
+        ge=0,
+        description="Most bytes of files that are written again because a column grows, such as from int to bigint. "
+        "Larger tables fail the day.",
     )
     write_mode: Literal["replace", "merge"] = Field(
         default="replace",
@@ -92,6 +109,20 @@ class DeltaOptions(Options):
     def replaces_whole(self, kind: SourceKind) -> bool:
         """Return True if a publish of this source kind replaces the whole table."""
         return kind == "snapshot" and self.snapshot == "replace"
+
+    def type_change(self, kind: SourceKind) -> Literal["none", "wider", "any"]:
+        """Return the new types that a publish of this source kind may give to the table's columns."""
+        if self.tables is not None:
+            return "none"
+        keeps_rows = self.write_mode == "merge" or self.deletes == "soft" or not self.replaces_whole(kind)
+        return "wider" if keeps_rows else "any"
+
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the options with ``newest_by`` if a merge of increments does not name it."""
+        if self.write_mode != "merge" or self.newest_by is not None:
+            return self
+        column = order_of_increments(tuple(self.key), columns)
+        return self if column is None else self.model_copy(update={"newest_by": column})
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return a problem for each option that this kind of source cannot have."""

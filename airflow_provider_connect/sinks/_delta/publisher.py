@@ -39,7 +39,7 @@ from airflow_provider_connect.sinks._delta.merge_rule import require_write_mode,
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.sinks._delta.rejects import rejects_of
 from airflow_provider_connect.sinks._delta.soft_deletes import require_published_keys
-from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger
+from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger, NewestView
 from airflow_provider_connect.sinks._delta.sweep import Sweeper
 from airflow_provider_connect.sinks._delta.table import (
     create_table,
@@ -50,6 +50,7 @@ from airflow_provider_connect.sinks._delta.table import (
     require_writable,
     soft_delete_columns,
 )
+from airflow_provider_connect.sinks._delta.widening import Widening
 from airflow_provider_connect.stage.differences import Differences, compare_states
 from airflow_provider_connect.stage.erase_list import Erasure, ShapingDigest, no_shaping
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, MANIFEST_NAME
@@ -73,6 +74,7 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
     def __init__(self, options: DeltaOptions, key: StreamKey) -> None:
         self._options = options
         self._key = key
+        self._newest_view = NewestView()
 
     @property
     @abstractmethod
@@ -114,13 +116,19 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
             if problems := ownership_problems(table, self._key, path, template):
                 return problems
             # The head has the columns of all tables.
-            merge_columns(
+            type_change = options.type_change(kind)
+            fields = merge_columns(
                 table,
                 columns,
                 options.schema_contract,
                 path,
                 soft_delete_columns() if options.deletes == "soft" else {},
+                type_change=type_change,
             )
+            widening = Widening(LedgerView(Folder(path), table, self._key), fields)
+            if type_change == "wider" and widening.is_needed:
+                text = widening.describe(options.widen_up_to)
+                _LOG.log(logging.WARNING if creates else logging.INFO, "%s", text)
             if creates:
                 probe_root(options.root)
                 make_durable(Folder(path), table)
@@ -214,7 +222,7 @@ class DeltaPublisher(LakePublisher, Confirms, RewritesByKey, TellsDifferences):
     @property
     def ledger(self) -> DeltaLedger:
         """The ledger in the table's log."""
-        return DeltaLedger(self._options, self._key)
+        return DeltaLedger(self._options, self._key, self._newest_view)
 
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
         if problems := locking_problems(self._options.path):

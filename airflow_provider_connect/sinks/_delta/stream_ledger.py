@@ -1,9 +1,9 @@
-"""The ledger of one stream, which reads its table's log again for each call."""
+"""The ledger of one stream, which reads its table's log again if there is a new commit."""
 
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.ledger import day_row, second_span_error, several_spans_error
@@ -12,11 +12,11 @@ from airflow_provider_connect.sinks._delta import definitions
 from airflow_provider_connect.sinks._delta.app_transactions import app_prefix, late_counts
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.log import make_durable, open_table
+from airflow_provider_connect.sinks._delta.log import commit_file_of, is_newest, make_durable, open_table
 from airflow_provider_connect.sinks._delta.slots import Slot
 from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
-from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.storage import Folder, StoredFile
 from airflow_provider_connect.window import ONE_DAY, DaySet, SourceKind
 
 if TYPE_CHECKING:
@@ -30,12 +30,29 @@ def _row_with_late_counts(view: LedgerView, slot: Slot) -> LedgerRow:
     return row.model_copy(update={"polled_at": view.polled_at(slot), "counts": counts})
 
 
+class NewestView:
+    """The last view of a ledger, until the table has a newer version. Thread-safe."""
+
+    def __init__(self) -> None:
+        self._kept: tuple[LedgerView, StoredFile] | None = None
+
+    def read(self, path: str, key: StreamKey) -> LedgerView:
+        """Return the ledger in the newest version of its table. Opening a table of many days takes long."""
+        if (kept := self._kept) is not None and is_newest(kept[0].folder, kept[0].table, kept[1]):
+            return kept[0]
+        view = LedgerView(Folder(path), open_table(path), key)
+        commit_file = None if view.table is None else commit_file_of(view.folder, view.table)
+        self._kept = None if commit_file is None else (view, commit_file)
+        return view
+
+
 @dataclass(frozen=True)
 class DeltaLedger(Ledger):
-    """One stream's ledger. Each call reads the log again."""
+    """One stream's ledger. Each call sees the newest commit."""
 
     options: DeltaOptions
     key: StreamKey
+    newest_view: NewestView = field(default_factory=NewestView, compare=False, repr=False)
 
     def row(self, day: dt.date) -> LedgerRow | None:
         """Return the ledger row of a day's newest publish. Lacks token and digest if the log has lost the commit."""
@@ -110,5 +127,4 @@ class DeltaLedger(Ledger):
 
     def view(self) -> LedgerView:
         """Return the ledger in the newest version of its table."""
-        path = self.options.ledger_path
-        return LedgerView(Folder(path), open_table(path), self.key)
+        return self.newest_view.read(self.options.ledger_path, self.key)

@@ -134,6 +134,11 @@ class KafkaOptions(Source):
         return "increment"
 
     @property
+    def order_columns(self) -> tuple[str, ...]:
+        """The offset, if it is a column: a key's records are in one partition, in the order of its versions."""
+        return (f"{PREFIX}offset",) if "offset" in self.own_columns else ()
+
+    @property
     def stream_name(self) -> str:
         """Option ``stream``, by default the topics' names."""
         return self.stream or ".".join(sorted(self.topics or ()))

@@ -19,6 +19,7 @@ from airflow_provider_connect.clients.sql.database import (
     decimal_digits,
 )
 from airflow_provider_connect.source import Source
+from airflow_provider_connect.sources._sql.cursor_range import Nulls, Overlap, bound_text, cursor_range_problems
 from airflow_provider_connect.sources._sql.read_methods import (
     SNAPSHOT_MODES,
     Mode,
@@ -194,6 +195,24 @@ class SqlOptions(Source):
         description="With timestamp_column: minimum age of a row to be read. Rows of transactions that take less time "
         "are not missed.",
     )
+    start: Annotated[str | None, BeforeValidator(bound_text)] = Field(
+        default=None,
+        description="With mode: rows whose cursor value lies before it are left out: a number, or a date or time. "
+        "Times without a zone are in zone. With two cursor columns the time counts.",
+    )
+    end: Annotated[str | None, BeforeValidator(bound_text)] = Field(
+        default=None, description="With mode: rows whose cursor value has this value or a later one are left out."
+    )
+    nulls: Nulls = Field(
+        default="leave_out",
+        description="With mode: rows without a cursor value. leave_out does not read them, fail fails the run, first "
+        "reads them in the first run only.",
+    )
+    overlap: Overlap | None = Field(
+        default=None,
+        description="With mode: how far before its begin a run reads again, for rows that are committed late: a "
+        "duration, or a number with mode='incrementing'. Only for sinks that merge by key.",
+    )
     snapshot_mode: Annotated[
         SnapshotModeName, BeforeValidator(functools.partial(refuse_foreign_name, "snapshot_mode"))
     ] = Field(
@@ -257,6 +276,19 @@ class SqlOptions(Source):
         return self.db_timezone or "UTC"
 
     @property
+    def order_columns(self) -> tuple[str, ...]:
+        """The cursor's columns, by their names in the rows. () without ``mode``, and if a name is a template."""
+        if self.templates & {"timestamp_column", "incrementing_column", "rename"}:
+            return ()
+        columns = [column for column in (self.timestamp_column, self.incrementing_column) if column is not None]
+        return tuple(self.rename.get(column, column) for column in columns)
+
+    @property
+    def repeats_rows(self) -> bool:
+        """True with ``overlap``."""
+        return self.overlap is not None
+
+    @property
     def stream_name(self) -> str:
         """Name of the stream, by default the table's."""
         if self.tables is not None:
@@ -307,7 +339,7 @@ def option_problems(options: SqlOptions) -> list[str]:
         problems.append("parallel_streams: only tables uses it")
     if options.query is not None and options.key is None:
         problems.append("key: a query has no primary key: name the columns that identify a row")
-    problems += read_method_problems(options)
+    problems += read_method_problems(options) + cursor_range_problems(options)
     if options.day_column is not None and options.day_column_unit is not None and options.db_timezone is not None:
         problems.append(f"db_timezone: {options.day_column_unit} since 1970 have no zone: leave it out")
     if options.columns is not None and options.exclude_columns is not None:

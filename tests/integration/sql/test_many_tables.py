@@ -51,6 +51,7 @@ def test_tables_equal_their_bigquery_tables_each_day(
     task: StreamsTask,
     google_connection: Connection,
     dataset: str,
+    tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     set_connection(monkeypatch, google_connection, "google_cloud_default")
@@ -59,7 +60,8 @@ def test_tables_equal_their_bigquery_tables_each_day(
     sink = BigQuerySink(table=f"{dataset}.shop_{{table}}")
     with BigQueryApi.open(google_connection) as api:
         for day in list(DAYS)[:4]:
-            task.run(task.operator(["*"], sink=sink), day=day)
+            task.run(task.operator(["*"], sink=sink, staging=str(tmp_path / "stage")), day=day)
+            assert not list((tmp_path / "stage").rglob("*.parquet"))
             for name, expected in (tables.tables | tables.dropped).items():
                 found = api.client.query_and_wait(f"SELECT * FROM {dataset}.shop_{name}")
                 assert rows_by_id(map(dict, found), tables.widths[name]) == expected, f"{name} on day {day}"

@@ -97,10 +97,28 @@ class JdbcDatabase(Database):
         sql = self.select(["*"], self.relation(table_or_query), where=_NO_ROWS)
         return list(self._call_driver(lambda: self._run(sql, _columns)))
 
-    def _run(self, sql: str, read_result: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    def reads_old_dates(self, table_or_query: Table | Query) -> bool:
+        """Return whether the driver returns a date before 1582 as the database has it.
+
+        Java's dates have the Julian calendar before 1582-10-15, which Spark expects. A driver that counts days by the
+        Gregorian one shifts them by days. False also if the database does not answer. True for a table without rows.
+        """
+        sql = self.select([self.literal(_OLD_DATE)], self.relation(table_or_query))
+        try:
+            values = self._call_driver(lambda: self._run(sql, _rows, max_rows=1))
+        except ConnectError:
+            return False
+        return all(str(value)[:10] == str(_OLD_DATE) for (value,) in values)
+
+    def _run(self, sql: str, read_result: Callable[[Any], Iterable[Any]], max_rows: int = 0) -> list[Any]:
+        """Run a statement.
+
+        :param max_rows: largest number of rows to read. 0 for all.
+        """
         statement = self._java_connection.createStatement()
         try:
             statement.setQueryTimeout(self._seconds)
+            statement.setMaxRows(max_rows)
             return list(read_result(statement.executeQuery(sql)))
         finally:
             statement.close()
@@ -227,4 +245,5 @@ def _parse_time(text: str, kind: str) -> dt.date:
         raise DataError("the key has a date before the year 1 or after 9999: leave out parallel_chunks") from None
 
 
+_OLD_DATE = dt.date(1500, 3, 1)
 _NUMBERS = ("tinyint", "smallint", "integer", "bigint")

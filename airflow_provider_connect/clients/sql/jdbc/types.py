@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -43,6 +44,8 @@ BASE_TYPES = {
     2014: "timestamp with time zone",
 }
 """Names for the type codes of ``java.sql.Types``."""
+GREGORIAN_START = dt.date(1582, 10, 15)
+"""Day since which Java's dates have the Gregorian calendar."""
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((-?\d+),(-?\d+)\)")
 _TEXT_ADVICE = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
 _LOSSES = {
@@ -199,3 +202,20 @@ def _convert_column(array: pa.Array, column: ReadColumn) -> pa.Array:
         raise DataError(
             f"{column.title} holds a value that is not a valid {column.read_type}: {column.advice}"
         ) from None
+
+
+def require_recent_times(array: pa.Array, column: ReadColumn) -> None:
+    """Refuse dates and times before :data:`GREGORIAN_START`, which some drivers shift by days.
+
+    :raises DataError: the column has one.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)):
+        return
+    if pc.any(pc.less(array, pa.scalar(GREGORIAN_START).cast(array.type))).as_py():
+        raise DataError(
+            f"{column.title} has a date before {GREGORIAN_START}, of which this database's driver makes another day: "
+            f"{column.advice}"
+        )

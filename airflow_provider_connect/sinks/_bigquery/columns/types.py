@@ -35,7 +35,8 @@ _SYNONYMS = {
     "DECIMAL": "NUMERIC",
     "BIGDECIMAL": "BIGNUMERIC",
 }
-_FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
+FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
+"""Types of numbers, and the wider types that hold all their values exactly."""
 SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 
 
@@ -198,7 +199,7 @@ def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) ->
     if leaf is None:
         problems.append(f"{owner}: BigQuery has no type for Arrow's {kind}: cast it in the source")
         return None
-    wide = rest_type(old) if old and rest_type(old) in _FITS_INTO.get(leaf[0], ()) else None
+    wide = rest_type(old) if old and rest_type(old) in FITS_INTO.get(leaf[0], ()) else None
     return _MappedType(*leaf, wide=wide)
 
 

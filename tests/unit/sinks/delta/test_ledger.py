@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import shutil
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,7 +12,8 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from deltalake.transaction import AddAction
 
-from airflow_provider_connect.errors import OvertakenError, RetriableError
+from airflow_provider_connect.errors import ConfigError, OvertakenError, RetriableError
+from airflow_provider_connect.sinks._delta.log import VERSION_NOTES_FOLDER
 from airflow_provider_connect.stage.manifest import data_file
 from airflow_provider_connect.window import Day
 from tests.equipment.delta.lab import KEY, MAY, Lab
@@ -20,6 +22,51 @@ from tests.equipment.delta.lab import KEY, MAY, Lab
 @pytest.fixture
 def lab(tmp_path: Path) -> Lab:
     return Lab(tmp_path / "table").make()
+
+
+def test_a_publisher_opens_its_table_again_only_after_a_commit(lab: Lab) -> None:
+    publisher = lab.publisher
+    view, ledger = publisher.ledger.view(), publisher.ledger
+    assert list(ledger.days()) == []
+    assert publisher.ledger.view() is ledger.view() is view
+    lab.publish(MAY, ["x"])
+    assert [list(ledger.days()), ledger.newest(MAY, "day").rows] == [[MAY], 1]
+    assert publisher.ledger.view() is ledger.view() is not view
+    DeltaTable(str(lab.root)).alter.set_table_properties({"delta.logRetentionDuration": "interval 9 days"})
+    assert ledger.view().table.version() == lab.version, "another writer leaves no note of its version"
+    DeltaTable(str(lab.root)).create_checkpoint()
+    assert list(ledger.days()) == [MAY]
+    lab.clean_log()
+    assert list(ledger.days()) == [MAY]
+
+
+def test_a_publisher_that_knows_its_table_notices_a_lost_and_a_replaced_log(lab: Lab) -> None:
+    ledger = lab.publisher.ledger
+    lab.publish(MAY, ["x"])
+    assert list(ledger.days()) == [MAY]
+    lab.publish(MAY + dt.timedelta(days=1), ["y"])
+    newest = lab.root / "_delta_log" / f"{lab.version:020}.json"
+    newest.unlink()
+    with pytest.raises(ConfigError, match="was set back"):
+        ledger.days()
+    shutil.rmtree(lab.root / "_delta_log")
+    with pytest.raises(ConfigError, match="is gone"):
+        ledger.days()
+    shutil.rmtree(lab.root)
+    assert list(ledger.days()) == []
+    lab.make()
+    lab.publish(MAY + dt.timedelta(days=2), ["z"])
+    assert list(ledger.days()) == [MAY + dt.timedelta(days=2)]
+
+
+def test_a_note_that_another_publisher_is_writing_is_neither_read_nor_deleted(lab: Lab) -> None:
+    lab.publish(MAY, ["x"])
+    (note,) = (lab.root / VERSION_NOTES_FOLDER).iterdir()
+    unfinished = note.with_name(f"{note.name}.0f.tmp")
+    unfinished.write_text("{}")
+    lab.publish(MAY + dt.timedelta(days=1), ["y"])
+    assert unfinished.exists()
+    assert len(list(lab.ledger.days())) == 2
 
 
 def test_the_ledger_outlives_the_log(lab: Lab) -> None:

@@ -210,6 +210,11 @@ def test_a_value_that_is_no_change_of_debezium_is_bad(value: Any) -> None:
         rows(record(value), envelope="debezium", columns={"id": "bigint"})
 
 
+def test_merges_are_ordered_by_the_offset_if_it_is_a_column() -> None:
+    assert KafkaSource(topics=["t"]).order_columns == ("kafka_offset",)
+    assert KafkaSource(topics=["t"], own_columns=["topic"]).order_columns == ()
+
+
 def test_the_key_of_a_row_names_topic_partition_and_offset() -> None:
     places: list[dict[str, Any]] = [{}, {"offset": 1}, {"partition": 1}, {"identity": "o.2"}, {"value": b'{"a":1}'}]
     keys = [rows(record()._replace(**place))[0]["record_key"] for place in places]
