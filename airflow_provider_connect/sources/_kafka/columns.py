@@ -47,7 +47,7 @@ def arrow_type(kind: str) -> pa.DataType:
 
 
 def read_column(texts: Sequence[bytes | None], kind: str) -> tuple[pa.Array, int]:
-    """Return a column of JSON values, and the number of values that do not fit the type. null and None fit.
+    """Return a column of JSON values, and a positive number if values do not fit the type. null and None fit.
 
     :param texts: JSON text of each row's value. None where the record has no such field.
     """
@@ -57,7 +57,10 @@ def read_column(texts: Sequence[bytes | None], kind: str) -> tuple[pa.Array, int
     if kind == "json":
         return pa.array([None if text in (None, _NULL) else text.decode() for text in texts], pa.string()), 0
     # One call decodes the whole column.
-    values: list[Any] = msgspec.json.decode(b"[" + b",".join(text or _NULL for text in texts) + b"]")
+    try:
+        values: list[Any] = msgspec.json.decode(b"[" + b",".join(text or _NULL for text in texts) + b"]")
+    except (msgspec.DecodeError, RecursionError):  # a number out of range, or a value nested too deeply
+        return pa.nulls(len(texts), arrow_type(kind)), 1
     if kind in _MICROSECONDS:
         return _epochs(values, _MICROSECONDS[kind])
     if (digits := decimal_digits(kind)) is not None:

@@ -16,6 +16,7 @@ from airflow_provider_connect.stage.spans import MAX_POSITION_CHARACTERS
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NO_OFFSET = "-"
 _BEFORE_ID = "."
+_BEFORE_BEGINS = "^"
 TopicOffsets = Mapping[int, int]
 """The next offset to read of each partition."""
 
@@ -24,6 +25,16 @@ def identity_of(name: str, topic_id: str) -> str:
     """Return the identity of a topic: a digest of its name, and the id that the cluster gave it."""
     digest = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "big")
     return f"{_to_base_36(digest)}{_BEFORE_ID}{topic_id}"
+
+
+def digest_of(begins: Iterable[tuple[str, int, int]]) -> str:
+    """Return a digest of the first offsets of partitions, or "" without partitions.
+
+    :param begins: identity, partition and offset.
+    """
+    lines = sorted(f"{identity} {number} {offset}" for identity, number, offset in begins)
+    digest = hashlib.blake2b("\n".join(lines).encode(), digest_size=6).digest()
+    return _to_base_36(int.from_bytes(digest, "big")) if lines else ""
 
 
 def is_same_name(identity: str, other: str) -> bool:
@@ -35,9 +46,11 @@ class Position(NamedTuple):
     """The next offset of each partition of each topic.
 
     :param topics: by identity (:func:`identity_of`).
+    :param begins: digest of the oldest offsets of the partitions that were new to the increment (:func:`digest_of`).
     """
 
     topics: Mapping[str, TopicOffsets]
+    begins: str = ""
 
     @classmethod
     def parse(cls, text: str) -> Position:
@@ -46,8 +59,9 @@ class Position(NamedTuple):
         :raises ConfigError: the text has another form.
         """
         try:
-            entries = [entry.split("=", 1) for entry in text.split(" ") if entry]
-            return cls({identity: _offsets(offsets) for identity, offsets in entries})
+            topics_text, _, begins = text.partition(_BEFORE_BEGINS)
+            entries = [entry.split("=", 1) for entry in topics_text.split(" ") if entry]
+            return cls({identity: _offsets(offsets) for identity, offsets in entries}, begins)
         except ValueError:
             raise ConfigError(
                 "the ledger's position is not one of Kafka offsets: the target was loaded from another source. "
@@ -55,11 +69,12 @@ class Position(NamedTuple):
             ) from None
 
     def text(self) -> str:
-        """Return ``<identity>=<offset>,<offset>,…`` for each topic, with offsets to the base 36.
+        """Return ``<identity>=<offset>,<offset>,…`` for each topic, with offsets to the base 36, and ``^<begins>``.
 
         :raises ConfigError: the text is too long for a ledger.
         """
         text = " ".join(f"{identity}={_offsets_text(self.topics[identity])}" for identity in sorted(self.topics))
+        text += f"{_BEFORE_BEGINS}{self.begins}" if self.begins else ""
         if len(text) > MAX_POSITION_CHARACTERS:
             partitions = sum(map(len, self.topics.values()))
             raise ConfigError(

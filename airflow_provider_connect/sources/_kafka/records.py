@@ -105,7 +105,7 @@ def json_text(data: bytes | None) -> str | None:
         return None
     try:
         msgspec.json.decode(data)  # also the UTF-8 of texts
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BadRecordError("the value is no JSON") from None
     return text_of(data, "value")
 
@@ -130,7 +130,7 @@ def _object(data: bytes, part: str, names: Collection[str]) -> dict[str, bytes]:
     try:
         data.decode()  # the decoder of parts leaves texts as they are
         raw: dict[str, Any] = _decoder().decode(data)
-    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError):
+    except (msgspec.DecodeError, msgspec.ValidationError, UnicodeDecodeError, RecursionError):
         raise BadRecordError(f"the {part} is no JSON object") from None
     return {name: bytes(raw[name]) for name in names if name in raw}
 

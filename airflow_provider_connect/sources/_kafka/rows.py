@@ -30,6 +30,8 @@ if TYPE_CHECKING:
 DELETE_COLUMN = f"{PREFIX}delete"
 KEY_COLUMN = f"{PREFIX}key"
 VALUE_COLUMN = "value"
+_MAX_MILLISECONDS = 253_402_300_799_999
+"""The end of the year 9999. A producer may write nanoseconds by mistake."""
 
 
 class Decoded(NamedTuple):
@@ -80,6 +82,8 @@ class RowBuilder:
     def _decode(self, record: Record, tally: Tally) -> Decoded | None:
         options = self._options
         try:
+            if "timestamp" in options.own_columns and (record.timestamp_ms or 0) > _MAX_MILLISECONDS:
+                raise BadRecordError("the record's timestamp is later than the year 9999")
             keys: Mapping[str, bytes] = {}
             key: Any = record.key
             if options.key_columns:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._kafka.positions import Position, is_same_name
+from airflow_provider_connect.sources._kafka.positions import Position, digest_of, is_same_name
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange
 
 Start = Literal["earliest", "latest"]
@@ -62,6 +62,7 @@ def next_increment(topics: Sequence[TopicState], after: Position | None, start: 
     """
     ranges: list[OffsetRange] = []
     warnings: list[str] = []
+    new_begins: list[tuple[str, int, int]] = []
     ends = {} if after is None else {identity: dict(offsets) for identity, offsets in after.topics.items()}
     for topic in topics:
         losses = [_made_again(topic)] if after is not None and _drop_former(topic, ends) else []
@@ -76,11 +77,13 @@ def next_increment(topics: Sequence[TopicState], after: Position | None, start: 
                 )
             end = max(begin, bounds.stable_end)
             ranges.append(OffsetRange(topic.name, topic.identity, number, begin, end))
+            if known_offset is None and begin < end:
+                new_begins.append((topic.identity, number, begin))
             ends.setdefault(topic.identity, {})[number] = end
         if losses and on_lost == "fail":
             raise ConfigError(f"{'; '.join(losses)}. Set on_lost='warn' for one run, to go on without these records")
         warnings += [f"{loss}. on_lost='warn': this run goes on without these records" for loss in losses]
-    return Increment(ranges, Position(ends), warnings)
+    return Increment(ranges, Position(ends, digest_of(new_begins)), warnings)
 
 
 def _drop_former(topic: TopicState, ends: dict[str, dict[int, int]]) -> bool:
@@ -106,6 +109,7 @@ def same_increment(topics: Sequence[TopicState], after: Position | None, to: Pos
     """
     by_id = {topic.identity: topic for topic in topics}
     ranges = []
+    new_begins: list[tuple[str, int, int]] = []
     for identity, ends in to.topics.items():
         for number, end in sorted(ends.items()):
             known_begin = None if after is None else after.next_offset(identity, number)
@@ -120,6 +124,7 @@ def same_increment(topics: Sequence[TopicState], after: Position | None, to: Pos
             bounds = topic.bounds[number]
             if known_begin is None:
                 begin = end if after is None and start == "latest" else min(bounds.first, end)
+                new_begins += [(identity, number, begin)] if begin < end else []
             elif known_begin < bounds.first:
                 raise ConfigError(
                     f"topic {topic.name!r} partition {number}: the records from offset {known_begin:,} to "
@@ -134,6 +139,11 @@ def same_increment(topics: Sequence[TopicState], after: Position | None, to: Pos
                     f"reached {end:,}: a broker has lost records. The published rows stay"
                 )
             ranges.append(OffsetRange(topic.name, identity, number, begin, end))
+    if digest_of(new_begins) != to.begins:
+        raise ConfigError(
+            "the oldest records of this increment were deleted, by a topic's retention or a person, so the increment "
+            "cannot be read again. The published rows stay"
+        )
     return Increment(ranges, to)
 
 

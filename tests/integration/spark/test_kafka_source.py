@@ -23,6 +23,11 @@ from confluent_kafka.serialization import MessageField, SerializationContext
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.sources._kafka.poller import KafkaPoller
+from airflow_provider_connect.sources.kafka import KafkaSource
+from airflow_provider_connect.window import Day
 from tests.equipment.kafka.registry import SchemaRegistry
 from tests.integration.conftest import Driven, Submitter
 from tests.standins.kafka_broker import KafkaBroker
@@ -195,6 +200,22 @@ def test_a_killed_driver_s_run_is_loaded_once_by_its_retry(loads: Loads, topic: 
     assert loads.ids() == Counter(range(3_100))
 
 
+def test_two_runs_at_once_and_their_retries_load_each_record_once(loads: Loads, topic: Topic) -> None:
+    topic.write(*range(300))
+    loads.load()
+    topic.write(*range(300, 600))
+    runs = [loads.arguments("left"), loads.arguments("right")]
+    ended = [started.wait() for started in [loads.submit.start(**arguments) for arguments in runs]]
+    assert 0 in [one.process.returncode for one in ended], [one.output for one in ended]
+    assert loads.ids() == Counter(range(600)), "whoever came second has published nothing of the first one's records"
+    topic.write(*range(600, 700))
+    for arguments, one in zip(runs, ended, strict=True):
+        if one.process.returncode:
+            assert loads.submit.here(**arguments).report.exit_code == 0
+    loads.load()
+    assert loads.ids() == Counter(range(700))
+
+
 def test_records_that_retention_deleted_unread_are_refused_or_told(loads: Loads, topic: Topic) -> None:
     topic.write(*range(30))
     loads.load()
@@ -210,6 +231,28 @@ def test_records_that_retention_deleted_unread_are_refused_or_told(loads: Loads,
     assert loads.ids() == Counter([*range(30), *range(60, 70)])
     loads.load()
     assert sum(loads.ids().values()) == 40
+
+
+def test_records_that_are_deleted_between_plan_and_poll_fail_the_run(
+    topic: Topic, kafka_connection: Connection
+) -> None:
+    topic.write(*range(300))
+    poller = KafkaPoller(KafkaSource(topics=[topic.name], columns=COLUMNS), kafka_connection)
+    parts = poller.plan([Day(date=dt.date.fromisoformat(DAY))])
+    for future in topic.admin.delete_records([TopicPartition(topic.name, 0, 1)]).values():
+        future.result(30)
+    with pytest.raises(ConfigError, match="records of this run were deleted while it read them"):
+        [list(poller.poll(part, Tally())) for part in parts]
+
+
+def test_a_first_run_whose_oldest_record_was_deleted_keeps_its_rows(loads: Loads, topic: Topic) -> None:
+    topic.write(*range(300))
+    loads.load("first")
+    for future in topic.admin.delete_records([TopicPartition(topic.name, 0, 1)]).values():
+        future.result(30)
+    message = loads.refusal(run="first", clear_number=1)
+    assert "the oldest records of this increment were deleted" in message
+    assert loads.ids() == Counter(range(300))
 
 
 def test_a_topic_that_was_made_again_is_refused_or_read_from_its_beginning(loads: Loads, topic: Topic) -> None:

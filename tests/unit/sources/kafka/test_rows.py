@@ -122,6 +122,27 @@ def test_a_value_that_is_no_json_object_is_bad(value: bytes) -> None:
         rows(record(value), columns={"a": "string"})
 
 
+@pytest.mark.parametrize("kind", ["bigint", "double", "string", "timestamp", "epoch_millis", "decimal(12,2)"])
+@pytest.mark.parametrize(
+    "text", [b"1e999", b"1" * 5_000, b"[" * 5_000 + b"]" * 5_000], ids=["1e999", "digits", "depth"]
+)
+def test_a_number_out_of_range_or_a_deep_value_is_one_bad_record_of_its_batch(text: bytes, kind: str) -> None:
+    tally = Tally()
+    bad = record(b'{"x":' + text + b"}", offset=1)
+    kept = rows(
+        record({}), bad, record({"x": None}, offset=2), tally=tally, columns={"x": kind}, errors_tolerance="all"
+    )
+    assert [row["kafka_offset"] for row in kept] == [0, 2]
+    assert tally.counts["rejected"] == 1
+
+
+def test_a_timestamp_in_nanoseconds_is_bad_unless_its_column_is_left_out() -> None:
+    bad = record(timestamp_ms=1_700_000_000_123_000_000)
+    with pytest.raises(DataError, match="timestamp is later than the year 9999"):
+        rows(bad)
+    assert len(rows(bad, own_columns=["offset"])) == 1
+
+
 def test_more_bad_records_than_allowed_fail_the_run() -> None:
     bad = [record(b"no", offset=number) for number in range(3)]
     with pytest.raises(DataError, match=r"offset 2: the value is no JSON object\. More than max_rejects=2"):

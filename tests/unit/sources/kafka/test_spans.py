@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._kafka.positions import Position, identity_of
+from airflow_provider_connect.sources._kafka.positions import Position, digest_of, identity_of
 from airflow_provider_connect.sources._kafka.ranges import MAX_PARTS, OffsetRange, deal_out
 from airflow_provider_connect.sources._kafka.spans import (
     Increment,
@@ -105,7 +105,8 @@ def test_a_topic_that_is_not_selected_any_more_keeps_its_offsets() -> None:
 
 
 def test_an_increment_is_read_again_between_its_own_offsets() -> None:
-    after, to = Position({ORDERS: {0: 5}}), Position({ORDERS: {0: 9, 1: 3}, ITEMS: {0: 1}})
+    begins = digest_of([(ORDERS, 1, 0), (ITEMS, 0, 0)])
+    after, to = Position({ORDERS: {0: 5}}), Position({ORDERS: {0: 9, 1: 3}, ITEMS: {0: 1}}, begins)
     items = topic((0, 6, 6), name="items", identity=ITEMS)
     again = same_increment([topic((0, 20, 20), (0, 7, 7)), items], after, to, "earliest")
     assert sorted((one.topic, one.partition, one.begin, one.end) for one in again.ranges) == [
@@ -127,6 +128,15 @@ def test_an_increment_is_read_again_between_its_own_offsets() -> None:
 def test_an_increment_whose_records_are_gone_is_not_replaced(topics: list[TopicState], problem: str) -> None:
     with pytest.raises(ConfigError, match=problem):
         same_increment(topics, Position({ORDERS: {0: 5}}), Position({ORDERS: {0: 9}}), "earliest")
+
+
+@pytest.mark.parametrize("first", [3, 4, 10, 15])
+def test_a_first_increment_without_its_oldest_records_is_not_replaced(first: int) -> None:
+    increment = read(topic((2, 10, 10), (0, 0, 0)))
+    end = Position.parse(increment.end.text())
+    assert spans(same_increment([topic((2, 20, 20), (0, 9, 9))], None, end, "earliest"))[0] == (2, 10)
+    with pytest.raises(ConfigError, match="the oldest records of this increment were deleted"):
+        same_increment([topic((first, 20, 20), (0, 9, 9))], None, end, "earliest")
 
 
 def test_a_topic_without_new_records_is_not_asked_for_again() -> None:
