@@ -9,14 +9,17 @@ REAL := $(patsubst %,tests/integration/bigquery/test_%.py,publish ledger tables 
 WORKERS := -n 3 --dist worksteal
 # No slow test lies among the units, and no other one in the integration: collecting all would cost a worker ten seconds.
 # For the same reason the fast tests run in processes that have folders of their own each, and not in workers. They are
-# three, as each waits for almost half of its time.
+# four, as each waits for almost half of its time. Each stays on one core (tests/equipment/one_core.py), two on each:
+# the first and the last need about as much of the first core as the others of the second.
 FAST := -m 'not slow and not campaign'
 # Fast tests make many small files and flush them as a driver does: a sixth of the sinks' CPU on a disk. So
 # their folders are in memory, if it has half a gigabyte for them.
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 500000 { print "/dev/shm" }')
-FAST_PYTEST := $(if $(MEMORY),TMPDIR=$(MEMORY)) $(BIN)/pytest
-FIRST := tests/unit/sources tests/unit/operators tests/unit/shapes tests/unit/page
-SECOND := tests/unit/sinks tests/conformance
+FAST_PYTEST = $(if $(MEMORY),TMPDIR=$(MEMORY)) CONNECT_TEST_CORE=$(1) $(BIN)/pytest -q -o cache_dir=.pytest_cache/$@ --durations=5 $(FAST)
+FIRST := tests/unit/sources
+SECOND := tests/unit/sinks
+# None of them loads Airflow.
+THIRD := tests/conformance $(addprefix tests/unit/,clients shapes stage values polling standins demo submit equipment readers)
 BESIDE_EACH_OTHER = $(MAKE) --no-print-directory --keep-going --output-sync=target BESIDE=1
 SLOW := -m 'slow and not campaign'
 # Into build/site; a link or an anchor that leads nowhere fails it. --quiet would, with the warnings, lose the strictness.
@@ -33,15 +36,17 @@ unexport PYTHONDONTWRITEBYTECODE
 ifndef BESIDE
 .NOTPARALLEL:
 endif
-.PHONY: help demo demo-stop check lint types site fast fast-first fast-second fast-third test slow integration system real campaign mutants benchmark docs format clean
+.PHONY: help demo demo-stop check lint types site fast fast-first fast-second fast-third fast-fourth test slow integration system real campaign mutants benchmark benchmark-long docs format clean
 
 help:  ## List the targets.
-	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
 $(READY): constraints.txt pyproject.toml
 	@echo "Making the environment in .venv (about three minutes, once)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	@$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]' & \
+	pip=$$!; seconds=0; while kill -0 $$pip 2>/dev/null; do sleep 1; seconds=$$((seconds + 1)); \
+	[ $$((seconds % 5)) -ne 0 ] || echo "installing for $$seconds s, $$(du -sm .venv | cut -f1) MB in .venv"; done; wait $$pip
 	@touch $(READY)
 
 demo: $(READY)  ## Run an example DAG on this machine: stand-in, Airflow, Spark, a table or topic (SOURCE=mixpanel, rest, sql or x_search; SINK=delta, or bigquery and kafka for mixpanel).
@@ -51,7 +56,7 @@ demo-stop: $(READY)  ## Stop what `make demo` left running for you to look at.
 	@exec $(BIN)/python -m tests.demo --stop
 
 check: $(READY)  ## Format, lint, the walls between the rooms, types and the site, beside the fast tests.
-	@$(BESIDE_EACH_OTHER) --jobs=6 fast-first fast-second fast-third types lint site
+	@$(BESIDE_EACH_OTHER) --jobs=7 types fast-first fast-second fast-third fast-fourth lint site
 
 lint: $(READY)  ## Format, lint, and the walls between the rooms.
 	@$(call QUIET,$(BIN)/ruff format --check . && $(BIN)/ruff check . && $(BIN)/lint-imports --no-logo)
@@ -63,16 +68,19 @@ site: $(READY)  ## The documentation, into build/site.
 	@$(call QUIET,$(MKDOCS))
 
 fast: $(READY)  ## The fast tests alone.
-	@$(BESIDE_EACH_OTHER) --jobs=3 fast-first fast-second fast-third
+	@$(BESIDE_EACH_OTHER) --jobs=4 fast-first fast-second fast-third fast-fourth
 
-fast-first: $(READY)  ## The fast tests of sources, operators, shapes and the page.
-	@$(FAST_PYTEST) -q -o cache_dir=.pytest_cache/first --durations=5 $(FAST) $(FIRST)
+fast-first: $(READY)  ## The fast tests of sources.
+	@$(call FAST_PYTEST,0) $(FIRST)
 
-fast-second: $(READY)  ## The fast tests of sinks and of the contract.
-	@$(FAST_PYTEST) -q -o cache_dir=.pytest_cache/second --durations=5 $(FAST) $(SECOND)
+fast-second: $(READY)  ## The fast tests of sinks.
+	@$(call FAST_PYTEST,1) $(SECOND)
 
-fast-third: $(READY)  ## All other fast tests.
-	@$(FAST_PYTEST) -q -o cache_dir=.pytest_cache/third --durations=5 $(FAST) tests/unit $(addprefix --ignore=,$(FIRST) $(SECOND))
+fast-third: $(READY)  ## The fast tests of the contract, of clients, and of what else needs no Airflow.
+	@$(call FAST_PYTEST,1) $(THIRD)
+
+fast-fourth: $(READY)  ## All other fast tests.
+	@$(call FAST_PYTEST,0) tests/unit $(addprefix --ignore=,$(FIRST) $(SECOND) $(THIRD))
 
 # The last line of a run that had no MySQL says so.
 test: check slow  ## Everything: the above, then real Spark and a real Airflow (WITHOUT_MYSQL=1 where MySQL cannot be had).
@@ -100,8 +108,12 @@ campaign: $(READY)  ## Many examples, thirty days at once, every kind of backfil
 mutants: $(READY)  ## Break the product in the places of tests/equipment/breaks, and see that tests find each (ONLY=name for one of them).
 	@$(BIN)/python -m tests.equipment.breaks $(if $(ONLY),--only "$(ONLY)")
 
-benchmark: $(READY)  ## Print the speed and memory figures beside curl's.
-	@$(BIN)/python tests/benchmarks/day.py
+benchmark: $(READY)  ## Print the speed and memory figures beside curl's. BASE=<commit> compares with a commit by turns, and fails if a figure is worse.
+	@$(BIN)/python tests/benchmarks/$(if $(BASE),compare.py --base "$(BASE)",day.py)
+
+LONG := day.py kafka.py bigquery.py delta_days.py delta_merge.py kafka_ledger.py kafka_turns.py sql.py many_tables.py rest.py parse.py page.py
+benchmark-long: $(READY)  ## Print all figures that the pages name: growth of ledgers, each sink and source (an hour).
+	@for name in $(LONG); do echo "== $$name"; $(BIN)/python tests/benchmarks/$$name || exit 1; done
 
 docs: $(READY)  ## Write docs/options.md, and the marked parts of other pages, from the code; build the site into build/site.
 	@$(BIN)/python docs/make_options.py

@@ -1,6 +1,6 @@
 """Kafka Connect for batch-polled sources and sinks: an Airflow 3 provider on Spark.
 
-This file runs on Spark executors too, so it imports nothing.
+It imports nothing.
 """
 
 __version__ = "1.0.0rc1"

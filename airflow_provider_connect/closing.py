@@ -10,10 +10,10 @@ from airflow_provider_connect.errors import Failure
 
 
 class Closable:
-    """An object, such as a poller or publisher, that holds clients or connections until its opener closes it."""
+    """Holder of clients or connections, such as a poller or publisher, until its opener closes it."""
 
     def close(self) -> None:
-        """Release clients and connections. May be called more than once. Does nothing by default."""
+        """Release clients and connections. May be called more than once."""
 
     @final  # what must happen at the end belongs into close(), which is all that a job calls
     def __enter__(self) -> Self:

@@ -1,16 +1,6 @@
-"""Checks whether an answer (a day's polled rows) is complete, and decides the consequence if it is not.
+"""Checks whether an answer (a day's polled rows) is complete.
 
-The driver checks before each publish. The rules look for:
-
-* ``on_empty``: no rows, if rows of the day are published, or if all parents of the day failed. With ``never``, any
-  answer without rows. Until a published day of the stream has a row, an empty publish gets a warning.
-* ``on_shrink``: rows, but more than ``shrink_percent`` fewer than the publish that they would replace.
-* ``row_bounds``: a number of rows far from the mean of the days before.
-* ``reconcile``: a number of rows far from the vendor's own count of the day, if the source has one.
-
-They compare the source's answers, before shapes and transform. Two exceptions: ``row_bounds`` compares published rows
-plus rows that shapes removed, and ``on_empty`` also covers a transform's result without rows. Erased rows do not count
-as lost.
+The rules compare the source's answers, before shapes and transform.
 """
 
 from __future__ import annotations
@@ -34,10 +24,10 @@ OnBounds = Literal["fail", "warn"]
 Reconcile = Literal["off", "warn", "fail"]
 
 SHRINK_PERCENT = 50.0
-"""Default of ``shrink_percent``. Deletions and vendors' deduplication remove a few percent of a day."""
+"""Default of ``shrink_percent``."""
 
 RECONCILE_PERCENT = 1.0
-"""Default of ``reconcile_percent``. A complete day differs by far less, a cut answer usually by more."""
+"""Default of ``reconcile_percent``."""
 
 
 _DAYS_AT_ONCE = 31
@@ -47,9 +37,8 @@ _MANY_RECORDS = 100
 class RowBounds(Wire):
     """Limits of a day's rows around the mean of the days before.
 
-    :param percent: allowed distance from the mean, in percent of it. From 100 on, only too many rows are out of bounds.
-    :param over_days: calendar days before the day. If the ledger has rows of fewer than half of them, there is no
-        bound, and the report says so.
+    :param percent: allowed distance from the mean.
+    :param over_days: calendar days before the day. Without rows for half of them, there is no bound.
     :param on: ``warn`` publishes the day with a warning.
     """
 
@@ -79,9 +68,9 @@ class Rules(Wire):
 
 @dataclass(frozen=True)
 class Finding:
-    """A problem with an answer: one text with both figures and the remedy.
+    """A problem with an answer, with both figures and the remedy.
 
-    :param is_fatal: True if the day fails. Otherwise the text goes to the published day's report.
+    :param is_fatal: True if the day fails.
     """
 
     text: str
@@ -102,9 +91,8 @@ def findings(
 ) -> list[Finding]:
     """Return the problems of an answer.
 
-    :param replaced: the publish that this one would replace.
-    :param earlier: the publish to compare rows with: ``replaced``, or for a day's first snapshot the snapshot before.
-    :param has_rows: returns True if any published day of the stream has a row. Called only for a publish without rows.
+    :param earlier: the publish to compare rows with: ``replaced``, or the snapshot before.
+    :param has_rows: True if any published day has a row.
     """
     rows = rows_answered(polled)
     candidates = [ignored_finding(day, polled, on_empty)]
@@ -153,7 +141,6 @@ def refused_columns(day: dt.date, polled: PollResult) -> Finding | None:
 
 
 def _columns_of_no_record(polled: PollResult, prefix: str) -> str:
-    """Return the names of the columns whose count covers all records, for a message."""
     return ", ".join(
         repr(key.removeprefix(prefix))
         for key, count in sorted(polled.counts.items())
@@ -179,7 +166,7 @@ def rows_before_filter(day: PollResult | LedgerRow) -> int:
 
 
 def effective_on_empty(polled: PollResult, on_empty: OnEmpty) -> OnEmpty:
-    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows, which is intended."""
+    """Return ``on_empty`` for the sink: ``accept`` if shapes removed all rows."""
     return "accept" if not polled.rows_written and rows_answered(polled) else on_empty
 
 
@@ -211,7 +198,7 @@ def made_nothing(
 
 
 def refused_empty(day: dt.date, polled: PollResult, result: PollResult | None) -> Finding | None:
-    """Return a fatal problem if answer or transform's result is empty. For ``on_empty="never"``."""
+    """Return a fatal problem if answer or transform's result is empty, for ``on_empty="never"``."""
     if not rows_answered(polled):
         text, subject = f"the source answered {_emptily(polled)}", "the source and the credentials' permissions"
     elif result is not None and polled.rows_written and not result.rows_written:
@@ -242,7 +229,7 @@ def never_had_rows(day: dt.date, polled: PollResult, result: PollResult | None) 
 
 
 def has_rows(ledger: Ledger) -> bool:
-    """Return True if any published day of a stream has a row. Reads the newest days first."""
+    """Return True if any published day of a stream has a row."""
     months = (
         (max(first, last - ONE_DAY * (back + _DAYS_AT_ONCE - 1)), last - ONE_DAY * back)
         for first, last in reversed(ledger.days().ranges)
@@ -280,8 +267,8 @@ def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Find
 def shrink_finding(day: dt.date, rows: int, earlier: LedgerRow, rules: Rules, *, erased: int = 0) -> Finding | None:
     """Return a problem if an answer has too few rows, compared with ``earlier``.
 
-    :param earlier: the day's newest publish, or the snapshot before this one.
-    :param erased: rows that the erase list removed from the answer, and that ``earlier`` still has.
+    :param earlier: the day's newest publish, or the snapshot before.
+    :param erased: rows that the erase list removed.
     """
     earlier_count = rows_answered(earlier)
     lost = earlier_count - rows - erased
@@ -306,8 +293,7 @@ def bounds_finding(
 ) -> Finding | None:
     """Return a problem if a day's rows lie too far from the mean of the days before.
 
-    :param erased: rows that the erase list removed from the answer. The mean of the earlier days' erased rows is
-        subtracted.
+    :param erased: rows that the erase list removed.
     """
     compared_rows = [row for row in earlier_rows if rows_before_filter(row)]
     counts = [rows_before_filter(row) for row in compared_rows]
@@ -341,8 +327,7 @@ def bounds_finding(
 def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, mode: Reconcile) -> Finding | None:
     """Return a problem if an answer's rows differ too much from the vendor's own count.
 
-    :param rows: rows of the answer without duplicates, including erased rows.
-    :param percent: allowed difference, in percent of the count.
+    :param rows: without duplicates, with erased rows.
     """
     away = rows - count.rows
     if abs(away) * 100 <= percent * count.rows or (away > 0 and count.is_least):
@@ -362,14 +347,8 @@ def count_finding(day: dt.date, rows: int, count: VendorCount, percent: float, m
 
 
 def _newly_erased(polled: PollResult, earlier: LedgerRow) -> int:
-    """Return how many more rows the erase list removed from an answer than from ``earlier``.
-
-    If the source itself deletes people who were erased before, the result is too small, and a complete day may be
-    refused. If late rows of erased people arrive, it is too large, and as many lost rows are missed.
-    """
     return max(polled.counts.get("erased", 0) - earlier.counts.get("erased", 0), 0)
 
 
 def _percent(part: int, total: int) -> str:
-    """Return a share as text, with enough digits to distinguish it from a limit just below."""
     return f"{part / total * 100:,.4g} %"

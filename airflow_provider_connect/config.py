@@ -58,13 +58,11 @@ _TIME_SPAN = " (ISO 8601: 'PT1H' for an hour, 'P1D' for a day)"
 class Options(BaseModel):
     """Options that a user sets on a connector, and that travel to Spark as JSON.
 
-    A subclass declares its options as fields with ``Field(description=…)``, the only place where an option is
-    documented. An option may refer to a secret (``conn_id``), but never holds one.
+    A subclass declares its options as fields with ``Field(description=…)``. No option holds a secret.
 
-    Text that contains ``{{ … }}`` is an Airflow template. The task renders it (:meth:`rendered`) and then validates its
-    option (:meth:`checked`).
+    Text with ``{{ … }}`` is an Airflow template.
 
-    :raises ConfigError: on construction, with every wrong option. An unknown one is shown with the nearest known name.
+    :raises ConfigError: on construction, with every wrong option.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True)
@@ -92,7 +90,7 @@ class Options(BaseModel):
 
     @classmethod
     def from_options(cls, options: dict[str, Any]) -> Self:
-        """Make an instance from decoded JSON, without templates. Raises the constructor's errors."""
+        """Make an instance from decoded JSON, without templates."""
         instance = cls.__new__(cls)
         try:
             BaseModel.__init__(instance, **cls._with_present_names(options))
@@ -102,7 +100,6 @@ class Options(BaseModel):
 
     @classmethod
     def _with_present_names(cls, options: dict[str, Any]) -> dict[str, Any]:
-        """Return the options under their present names. An option with both names keeps both, and is refused."""
         former = {name for name in cls.renamed if name in options and cls.renamed[name] not in options}
         for name in former:
             text = f"{cls.__name__}: {name} is called {cls.renamed[name]} now: the next version refuses the former name"
@@ -145,10 +142,7 @@ def has_template(value: Any) -> bool:
 
 
 def suggest_nearest(name: str, known_names: Iterable[str]) -> str:
-    """Return a hint with the known name for the same thing in other tools, else with the most similar one.
-
-    Without any, the hint lists all known names, if they are few.
-    """
+    """Return a hint with the known name for the same thing in other tools, else with the most similar one."""
     known_names = sorted(known_names)
     close = [known for known in _NAMES_ELSEWHERE.get(name.lower(), ()) if known in known_names]
     close = close or difflib.get_close_matches(name, known_names, n=1, cutoff=_least_similarity(name))
@@ -178,7 +172,7 @@ def problems_of(
 ) -> list[tuple[tuple[str | int, ...], str]]:
     """Return location and text of each problem with a model's options, without values.
 
-    :param templates: options that cannot be validated before they are rendered.
+    :param templates: options that are not rendered yet.
     """
     problems = [problem for problem in _problems(error) if not _waits(problem, templates)]
     texts = [(tuple(problem["loc"]), _problem_text(model, problem)) for problem in problems]
@@ -208,7 +202,6 @@ def _problem_text(model: type[BaseModel], problem: Any) -> str:
 
 
 def _names_beside(model: type[BaseModel], location: Sequence[str | int]) -> set[str]:
-    """Return the names of the options of the part that has the option at a location."""
     parts = [model]
     for step in location[:-1]:
         fields = [part.model_fields[step] for part in parts if step in part.model_fields]
@@ -219,7 +212,6 @@ def _names_beside(model: type[BaseModel], location: Sequence[str | int]) -> set[
 
 
 def _tags(model: type[BaseModel]) -> set[Any]:
-    """Return the names by which a location may tell a model from others in its place."""
     return {
         model.__name__,
         *(model.model_fields[name].default for name in ("kind", "rule") if name in model.model_fields),
@@ -237,10 +229,6 @@ def _problems(error: ValidationError) -> list[Any]:
 
 
 def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
-    """Return options without templates, each validated by its own field.
-
-    Validators of several options wait until all of them are rendered.
-    """
     schema: Any = model.__pydantic_core_schema__
     definitions: dict[str, Any] = {}  # of a model that contains itself
     while schema["type"] != "model-fields":
@@ -254,7 +242,6 @@ def _settled(model: type[BaseModel], options: dict[str, Any]) -> dict[str, Any]:
 
 
 def _waits(problem: Any, templates: frozenset[str]) -> bool:
-    """Return True if rendering may solve a problem of a template or of several options."""
     if problem["type"] == "extra_forbidden":
         return False
     return problem["loc"][0] in templates if problem["loc"] else bool(templates)

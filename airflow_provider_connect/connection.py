@@ -1,4 +1,4 @@
-"""Airflow connections on their way to Spark: resolved by the task, read once by the driver, never printed."""
+"""Airflow connections on their way to Spark, never printed."""
 
 from __future__ import annotations
 
@@ -39,8 +39,7 @@ _AS_NAMED = {"s3a": "s3", "gcs": "gs"}
 class Connection(Wire):
     """The fields of an Airflow connection that connectors use.
 
-    ``repr`` hides fields that may be secret. A connection is pickled only into Spark tasks, in memory. Only
-    :func:`write_connections` and, sealed, :func:`.submit.sealed.seal` write it.
+    ``repr`` hides fields that may be secret.
     """
 
     conn_id: str
@@ -55,7 +54,7 @@ class Connection(Wire):
     def option(self, name: str) -> str | None:
         """Return a text field of the connection's extra. None if missing or empty.
 
-        :raises ConfigError: the field is neither text nor a whole number.
+        :raises ConfigError: the field is of another type.
         """
         value = self.extra.get(name)
         if value is None or value == "":
@@ -86,7 +85,7 @@ def load_connections(plain: bytes) -> dict[str, Connection]:
 
 
 def write_connections(path: Path, connections: dict[str, Connection]) -> None:
-    """Write connections for the driver to a new file that only this user can read.
+    """Write connections to a new file that only this user can read.
 
     :raises FileExistsError: the file exists.
     """

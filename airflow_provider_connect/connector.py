@@ -1,8 +1,4 @@
-"""Common base of sources and sinks: access to capabilities, and refusal of outdated classes.
-
-A class with a member of a capability from which it does not derive is refused. Otherwise its count, reservation or
-sweep would be skipped silently.
-"""
+"""Common base of sources and sinks, with access to capabilities."""
 
 from __future__ import annotations
 
@@ -25,6 +21,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
         "NamesColumns": "column_names",
         "CountsLate": "counts_late",
         "ReloadsWhenLost": "reloads_when_lost",
+        "ListsStreams": "list_streams stream_source example_stream recall_streams parallel_streams",
         "Inspects": "inspect",
         "Proposes": "propose",
     },
@@ -54,7 +51,7 @@ CAPABILITIES: Mapping[str, Mapping[str, str]] = {
     },
     "Sink": {"StagesMarks": "stages_marks"},
 }
-"""Capabilities of each contract, with their members. Those without members were attributes in earlier versions."""
+"""Capabilities of each contract, with their members."""
 
 
 class Connector(Options, ABC):
@@ -62,7 +59,6 @@ class Connector(Options, ABC):
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
-        """Refuse an outdated class."""
         _refuse_outdated(cls)
 
     def capability(self, kind: type[C]) -> C | None:
@@ -74,17 +70,11 @@ class Opened(Closable, ABC):
     """Base of objects that a connector opens: pollers and publishers."""
 
     def __init_subclass__(cls, **options: Any) -> None:
-        """Refuse an outdated class."""
         super().__init_subclass__(**options)
         _refuse_outdated(cls)
 
 
 def _refuse_outdated(cls: type[Any]) -> None:
-    """Refuse a class with a capability that would be ignored, or without the present ``open``.
-
-    :raises TypeError: with the missing base class.
-    :raises ConfigError: with the signature to write.
-    """
     bases = {base.__name__ for base in cls.__mro__[1:] if base.__module__.startswith(_OURS)}
     if "Source" in bases:
         _refuse_former_open(cls)

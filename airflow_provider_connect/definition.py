@@ -1,8 +1,4 @@
-"""Compares the definition of a stream (its options that decide rows) with the definition of its published days.
-
-The Airflow task builds it from the options in the DAG file, so a template is the same part on each day. Before the
-poll, the driver adds the source's key, and compares.
-"""
+"""Compares the definition of a stream with that of its published days."""
 
 from __future__ import annotations
 
@@ -26,16 +22,15 @@ EARLIER_KEY_METADATA = b"earlier_key"
 """Like :data:`KEY_METADATA`, for another key of an earlier version of this package."""
 _USER = re.compile(r"//[^/@?#;]*@")
 _MAY_BE_A_PASSWORD = re.compile(r"[^:]@")
-"""An ``@`` that may end a password. In Oracle's ``jdbc:oracle:thin:@host`` none precedes it."""
+"""An ``@`` that may end a password. None precedes it in ``jdbc:oracle:thin:@host``."""
 
 
 class Comparison(NamedTuple):
     """Changes between two definitions of a stream, by consequence.
 
-    :param refusals: changes that must not be published, with remedies.
-    :param acceptable: changes that are refused until a person accepts them.
-    :param notices: changes that cause a warning, because earlier days may have other rows.
-    :param access: changes of host or login, which cause a warning and do not affect rows.
+    :param acceptable: changes that a person must accept.
+    :param notices: changes with a warning: earlier days may have other rows.
+    :param access: changes of host or login, which do not affect rows.
     """
 
     refusals: tuple[str, ...] = ()
@@ -53,11 +48,9 @@ def build_definition(
     *,
     transform: str | None = None,
 ) -> StreamDefinition:
-    """Build the definition of a stream. No network.
+    """Build the definition of a stream, without network.
 
-    :param source: the source with rendered templates, so that kind and zone are known.
-    :param declared_options: the source's options as plain JSON, as in the DAG file.
-    :param shapes: the DAG file's shapes, in the form of :meth:`.Chain.serialize`.
+    :param source: the source with rendered templates.
     :param transform: SQL of the DAG file, or the name of a function.
     """
     parts = {name: _value(declared_options, name) for name in source.row_options}
@@ -98,9 +91,7 @@ def legacy_definition(present: StreamDefinition, metadata: Mapping[bytes, bytes]
 def compare_definitions(
     published: StreamDefinition, present: StreamDefinition, *, is_same_task: bool, identifies_by_key: bool
 ) -> Comparison:
-    """Compare the definition in force with the attempt's. Pure.
-
-    A part of only one definition is no change: another version of this package may not have it.
+    """Compare the definition in force with the attempt's.
 
     :param is_same_task: True if the same task published the newest day.
     """
@@ -139,10 +130,9 @@ def _key_change(earlier: Sequence[str], present: Sequence[str]) -> str:
 def days_with_other_rows(
     rows: Sequence[LedgerRow], definitions: Mapping[str, StreamDefinition], present: StreamDefinition
 ) -> list[dt.date]:
-    """Return the days loaded with a definition that may give other rows than the present one. Pure.
+    """Return the days loaded with a definition that may give other rows than the present one.
 
-    :param rows: ledger rows. Those without a definition are skipped.
-    :param definitions: the ledger's definitions, by digest.
+    :param rows: those without a definition are skipped.
     """
     other_digests = {digest for digest, published in definitions.items() if _has_other_rows(published, present)}
     return [row.day for row in rows if row.definition in other_digests]
@@ -175,10 +165,7 @@ def _shape_parts(shapes: Sequence[Mapping[str, Any]], keys: Mapping[str, str]) -
 
 
 def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return the sorted target names of columns that a mask creates.
-
-    :param shapes: result of :meth:`.Chain.serialize`, also before templates are rendered.
-    """
+    """Return the sorted target names of columns that a mask creates."""
     masked: set[str] = set()
     for shape in shapes:
         for name, options in shape.items():
@@ -195,15 +182,10 @@ def masked_columns(shapes: Iterable[Mapping[str, Any]]) -> list[str]:
 
 
 def _login(connection: Connection) -> str:
-    """Return a digest of the login, which some vendors use as a key."""
     return "none" if connection.login is None else f"#{digest_of(connection.login.get_secret_value())}"
 
 
 def _shown_host(host: str | None) -> str:
-    """Return a host or URL without user, query and properties, which may contain credentials.
-
-    Returns ``not shown`` if a password may remain, since it may contain any character.
-    """
     text = _USER.sub("//", host or "")
     without_query = re.split(r"[?;#]", text, maxsplit=1)[0]
     return "not shown" if _MAY_BE_A_PASSWORD.search(text) or "=" in without_query else plain_part(without_query)

@@ -1,4 +1,4 @@
-"""Every error that this package raises on purpose. The type says how to recover.
+"""Every error that this package raises on purpose. The type decides the recovery.
 
 ::
 
@@ -12,9 +12,6 @@
     │   └── QuotaError       the vendor's request quota is used up; wait for room
     ├── DataError        the record or the day is bad; no retry             exit code 65
     └── SupersededError  a later snapshot is published; stop                (outcome of a day, not of a task)
-
-A message says state, subject and remedy. It never holds a secret or a record's values. Between processes an error
-travels as a :class:`Failure`, because exceptions lose their type on the way.
 """
 
 from __future__ import annotations
@@ -32,7 +29,7 @@ _Result = TypeVar("_Result")
 
 
 class ConnectError(Exception):
-    """Base of all errors raised on purpose. Unexpected errors get this type when they leave their process."""
+    """Base of all errors raised on purpose."""
 
     exit_code: ClassVar[int] = 70
 
@@ -44,9 +41,9 @@ class ConfigError(ConnectError):
 
 
 class RowsLostError(ConfigError):
-    """The table behind a followed stream was reset, so new rows would be skipped.
+    """The table behind a followed stream was reset.
 
-    The ledger keeps an alarm until a person answers it. Outside the driver it is a ConfigError.
+    The ledger keeps an alarm until a person answers it.
     """
 
 
@@ -54,7 +51,7 @@ class RetriableError(ConnectError):
     """The same work may succeed later.
 
     :param retry_after_seconds: pause that the other side requested.
-    :param request_budget_spent: True if a poll gave up because its request budget was used up.
+    :param request_budget_spent: True if a poll used up its request budget.
     """
 
     exit_code: ClassVar[int] = 75
@@ -72,10 +69,9 @@ class DeadlineError(RetriableError):
 
 
 class SetupError(RetriableError):
-    """The declaration or the connection may be wrong: an answer of another form, a host without an address.
+    """The declaration or the connection may be wrong.
 
-    Before a stream's first published day, the same error twice in a row becomes a :class:`ConfigError`
-    (:meth:`as_final`).
+    Before a stream's first published day, the same error twice in a row becomes a :class:`ConfigError`.
     """
 
     def repeats(self, previous: Exception | None) -> bool:
@@ -93,8 +89,8 @@ class SetupError(RetriableError):
 class QuotaError(RetriableError):
     """The request quota is used up: the vendor's, or this job's share of it.
 
-    :param said: from the vendor's refusal: requests counted, limit, and seconds to wait.
-    :param needs: fewest requests that the poll takes, if the quota ended halfway. 0 if unknown.
+    :param said: the vendor's count, limit, and seconds to wait.
+    :param needs: fewest requests of the poll, or 0.
     """
 
     def __init__(
@@ -117,9 +113,9 @@ class DataError(ConnectError):
 
 
 class OvertakenError(RetriableError):
-    """Another task has published the day since this attempt began to poll, so this answer may be the older one.
+    """Another task has published the day since this attempt began to poll.
 
-    :param by: token of that task's intent, or "" if the ledger does not have it.
+    :param by: token of that task's intent, or "" if unknown.
     :param may_poll_again: False if a later clear of the same run has published the day.
     :param is_erase: True if an erase came between, which does not poll.
     """
@@ -169,7 +165,7 @@ class Failure(Wire):
     def from_error(cls, error: BaseException) -> Failure:
         """Describe an error by the nearest class of this module.
 
-        Other packages' errors give only type and place: their text may hold a credential or a value.
+        Other packages' errors give only type and place.
         """
         if not isinstance(error, ConnectError):
             frames = traceback.extract_tb(error.__traceback__)
@@ -190,10 +186,7 @@ class Failure(Wire):
 
     @property
     def forbids_more(self) -> bool:
-        """True if the job must not begin further days.
-
-        They would be refused too, and the vendor may count the requests.
-        """
+        """True if the job must not begin further days."""
         return self.type in ("ConfigError", "QuotaError") or bool(self.retry_after_seconds) or self.request_budget_spent
 
     def error(self) -> ConnectError:
@@ -213,8 +206,8 @@ class Failure(Wire):
 def worst_failure(failures: list[Failure]) -> Failure | None:
     """Return the failure that decides how a task with several failed days ends.
 
-    Order: a :class:`ConfigError`, because no retry helps. Then retriable and unexpected errors, so that a retry saves
-    each day that it can. Among equals the longest wait, then a spent request budget.
+    Order: :class:`ConfigError`, retriable and unexpected errors, others. Among equals the longest wait, then a spent
+    request budget.
     """
     order = (
         "ConfigError", "RetriableError", "DeadlineError", "OvertakenError", "ConnectError", "QuotaError", "DataError",
@@ -245,20 +238,18 @@ def refuse_any(problems: Iterable[str], separator: str = "; ") -> None:
 
 
 def refuse_text(name: str, values: object) -> None:
-    """Refuse a text where a sequence is expected, because its characters would count as values.
+    """Refuse a text where a sequence is expected.
 
-    :param name: name of the argument, for the message.
-    :raises ConfigError: the argument is text or bytes. The message does not contain it.
+    :raises ConfigError: the argument is text or bytes.
     """
     if isinstance(values, (str, bytes, bytearray)):
         raise ConfigError(f"{name}: give a list, also of one value, not a {type(values).__name__}")
 
 
 def raise_from_one_frame(function: Callable[_Arguments, _Result]) -> Callable[_Arguments, _Result]:
-    """Decorate a function that DAG files call, so that its ConfigError has one frame of this package.
+    """Decorate a function so that its ConfigError has one frame of this package.
 
-    Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``). The other is
-    then the DAG file's line.
+    Airflow shows the last two frames of an import error (``[core] dagbag_import_error_traceback_depth``).
     """
 
     @wraps(function)

@@ -19,10 +19,10 @@ from airflow_provider_connect.wire import Wire
 
 
 class SealedConnections(Wire):
-    """Connections for a driver on another machine, in two halves that reveal nothing alone (:mod:`.submit.sealed`).
+    """Connections for a driver on another machine, in two halves that reveal nothing alone.
 
-    :param url: the sealed half, in the stage. The driver deletes it after reading, or the task when it ends.
-    :param pad: the other half with its key, in hex. It travels in the job file, which a cluster may copy.
+    :param url: the sealed half, in the stage. The driver or the task deletes it.
+    :param pad: the other half, in hex.
     """
 
     url: str
@@ -32,11 +32,10 @@ class SealedConnections(Wire):
 class Allowance(Wire):
     """The share of a vendor's quota that a job may use.
 
-    :param requests: most requests that the job may send.
-    :param until: end of the time for these requests, in seconds since 1970.
+    :param until: end of the allowance, in seconds since 1970.
     :param width: most days polled at the same time.
     :param per_second: most requests in a second.
-    :param failed: by day, requests that earlier jobs of this try spent on failed polls.
+    :param failed: by day, requests spent on failed polls.
     """
 
     requests: int
@@ -47,18 +46,14 @@ class Allowance(Wire):
 
 
 class JobConfig(Wire):
-    """The configuration of a Spark job. It holds no secret.
+    """The configuration of a Spark job, without secrets.
 
-    :param source_name: the source's name, also in ledger and offset.
-    :param lookback: earlier days that are loaded again, after ``days``.
-    :param has_lookback: the task has ``lookback_days``, although this run may have no lookback day.
-    :param attempt: unique for every start of a job, so that no two attempts write the same file name.
-    :param staging: path or URL of the stage, if the sink has none. A day's files are deleted after the publish.
-    :param allowance: request limit of the job. None without a quota.
-    :param count_allowance: request limit for the vendor's counts. None without a quota of their own.
-    :param shape: shapes that the poll applies, in the form of :meth:`.Chain.serialize`.
-    :param rejects_keep: parts of a rejected record that the source's rejects keep.
-    :param sealed_connections: connections for a driver on another machine. None if they lie beside the job file.
+    :param lookback: earlier days to load again, after ``days``.
+    :param attempt: unique for every start of a job.
+    :param staging: path or URL of the stage, if the sink has none.
+    :param allowance: request limit of the job.
+    :param rejects_keep: kept parts of a rejected record.
+    :param sealed_connections: connections for a driver on another machine.
     """
 
     source_name: str
@@ -86,7 +81,7 @@ class JobConfig(Wire):
 
     @property
     def all_days(self) -> tuple[Day, ...]:
-        """All days in processing order. The lookback's come last, in case the source stops answering."""
+        """All days in processing order, the lookback's last."""
         return (*self.days, *self.lookback)
 
     @property
@@ -96,7 +91,7 @@ class JobConfig(Wire):
 
     @property
     def is_remote(self) -> bool:
-        """True if the driver runs on another machine, so that its output is not in the task's log."""
+        """True if the driver runs on another machine."""
         return self.sealed_connections is not None
 
 
@@ -106,7 +101,7 @@ SETTLED: tuple[DayStatus, ...] = ("published", "already_published", "unchanged",
 
 
 def report_field(default: Any, unit: str, description: str, example: Any) -> Any:
-    """Declare a report field. docs/report.md is generated from unit, description and example."""
+    """Declare a report field, with the texts for docs/report.md."""
     return Field(default, description=description, examples=[example], json_schema_extra={"unit": unit})
 
 
@@ -248,7 +243,7 @@ class Totals(Wire):
 
 
 TOLD = frozenset(DayReport.model_fields) - {"stage_bytes", "failure"}
-"""Fields of a day that go to XCom and asset event. A task that succeeds has no ``failure``."""
+"""Fields of a day that go to XCom and asset event."""
 
 
 class JobReport(Wire):
@@ -256,17 +251,15 @@ class JobReport(Wire):
 
     :param seconds: see :attr:`Totals.seconds`.
     :param sent: with an allowance: send times of the requests, in seconds since 1970.
-    :param lost: most requests that lost Spark tasks may have sent in addition.
+    :param lost: most requests of lost Spark tasks.
     :param failed: like :attr:`Allowance.failed`, after this job.
-    :param needs: by day, its requests, if its plan exceeded the requests that were left.
-    :param ran_out: by day, the fewest requests that it takes, if the vendor refused some of them.
+    :param needs: by day, its requests, if too many were needed.
+    :param ran_out: by day, the fewest requests that it takes, after a refusal.
     :param counted: send times of the requests for the vendor's counts.
-    :param to_count: if requests ran out: days that must be counted before they are planned.
-    :param alone: if requests ran out: days to poll one by one, after a deadline of their group.
-    :param count_said: the vendor's refusal of a count request, as in :class:`.QuotaError`.
+    :param to_count: days to count before they are planned.
+    :param alone: days to poll one by one.
     :param columns: Spark types of the source's columns, for lineage. Empty beyond a thousand columns.
-    :param staged_columns: Spark types of the published columns, if shapes changed them. ``made_of`` has the source
-        columns of each.
+    :param staged_columns: Spark types of the published columns, if shapes changed them.
     :param result_columns: Spark types of a transform's result.
     :param warnings: changes of the stream's definition that do not fail the task.
     """

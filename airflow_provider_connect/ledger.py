@@ -1,7 +1,4 @@
-"""The contract of ledgers: a sink's record of the days that one stream has published into it.
-
-A row describes one published day. Notes (:mod:`.stage.notes`) describe the stream.
-"""
+"""The contract of ledgers: a sink's record of the published days of one stream."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ from airflow_provider_connect.wire import Wire
 
 
 class StreamKey(Wire):
-    """Key of a stream in a ledger: the connector's name, and the source's name for the stream."""
+    """Key of a stream in a ledger."""
 
     connector: str
     stream: str
@@ -36,9 +33,8 @@ class Intent(Wire):
     """The task run for which a day is published. Retries and crashes keep it. A clear or a new run has another.
 
     :param token: digest of (dag_id, run_id, task, map index, dag_run.start_date, dag_run.clear_number).
-    :param run: ``dag_id/run_id/task_id``, and ``[map index]`` for a mapped task. The same after a clear, and for a run
-        that is deleted and created again.
-    :param clear_number: number of clears of the run. A run created again starts at 0.
+    :param run: ``dag_id/run_id/task_id``, and ``[map index]`` for a mapped task. The same after a clear.
+    :param clear_number: number of clears of the run, from 0.
     """
 
     token: str
@@ -57,26 +53,24 @@ class Intent(Wire):
 
 
 def task_of(run: str) -> str:
-    """Return the task in an intent's ``run``. Run ids may contain slashes, ids of DAGs and tasks do not."""
+    """Return the task in an intent's ``run``."""
     return f"{run.partition('/')[0]}/{run.rpartition('/')[2]}"
 
 
 class LedgerRow(Wire):
-    """One published day, as the sink records it. Of increments, one published span of a day.
+    """One published day, or span of increments, as the sink records it.
 
-    :param generation: 1 for a day's or span's first publish, one more for every reload.
-    :param checks: number of confirmations of this generation: the source returned the same answer again.
-    :param token: the intent that published the day or confirmed it last. ``run`` and ``clear_number`` belong to that
-        intent. All fields that describe the data stay as published.
+    :param generation: 1 for the first publish, one more for every reload.
+    :param checks: number of confirmations of this generation.
+    :param token: the intent that published or last confirmed the day. ``run`` and ``clear_number`` belong to it.
     :param rows: visible rows in the sink, without soft-deleted ones.
-    :param counts: counts of the day's report, with ``rows_read``, ``duplicates`` and ``rejected`` (by source and sink).
+    :param counts: counts of the day's report.
     :param answer: see :class:`.Publish`.
-    :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Only for people, like
-        ``published_at``.
+    :param polled_at: time of the last poll whose answer was published or confirmed, UTC. Only for people.
     :param span: the range that an increment has read.
     :param definition: digest of the :class:`.StreamDefinition` with which the day was loaded. None if an earlier
-        version of this package published the day. An erase keeps it.
-    :param reference: id of the publish in the sink, for people: a job or a transaction.
+        version published the day.
+    :param reference: id of the publish in the sink, for people.
     """
 
     day: dt.date
@@ -104,11 +98,9 @@ class LedgerRow(Wire):
 
 
 def day_row(rows: Sequence[LedgerRow]) -> LedgerRow | None:
-    """Return one row for a day of increments: the sums of its spans' rows and counts. None without a row.
+    """Return one row for a day of increments, or None: the sums of its spans' rows and counts.
 
-    The generation is the highest of a span. The other fields are those of the newest span.
-
-    :param rows: the newest publish of each of the day's spans.
+    Generation: the highest. Other fields: the newest span's.
     """
     if len(rows) < 2:
         return rows[0] if rows else None
@@ -137,7 +129,7 @@ class DefinitionInForce(NamedTuple):
 
 
 class Ledger(ABC):
-    """The published days of one stream in one sink, for driver and Airflow task.
+    """The published days of one stream in one sink.
 
     Every method reads the sink again.
     """
@@ -156,8 +148,8 @@ class Ledger(ABC):
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
         """Return the newest state of each published day from ``first`` to ``last``, oldest first.
 
-        Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, and the counts of late rows
-        (:data:`.stage.counts.LATE_COUNTS`) and of removed rows (``shape_filtered``, ``erased``, ``rows_polled``).
+        Required fields: ``rows``, ``generation``, ``polled_at``, ``definition``, late counts
+        (:data:`.stage.counts.LATE_COUNTS`), ``shape_filtered``, ``erased``, ``rows_polled``.
         """
         days = (first + ONE_DAY * i for i in range((last - first).days + 1))
         return [row for day in days if (row := self.row(day)) is not None]
@@ -165,20 +157,15 @@ class Ledger(ABC):
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
         """Return the publish that the next publish of a day must follow, if any.
 
-        For days, it is the day's newest publish. For snapshots that replace everything, it is the stream's newest
-        snapshot, of any day: rows that arrived after its ``polled_at`` count as late. For increments, see
+        For days, the day's newest publish. For replacing snapshots, the stream's newest. For increments, see
         :meth:`newest_increment`.
         """
         return self.row(day)
 
     def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
-        """Return the publish that a run's increment must follow, or None if there is none.
+        """Return the publish that a run's increment must follow, or None.
 
-        It is the newest publish of the day's span that belongs to the run. The row's :attr:`.Span.run` is then ``run``.
-        If the run has no span of the day, it is the stream's publish whose span has the highest number. A publish of
-        the day without a span comes before both, since no increment can follow it.
-
-        The default is for ledgers with one span a day, whose :meth:`newest` returns that span.
+        First of: a publish of the day without a span, the day's span of the run, the stream's newest span.
 
         :param run: the intent's :attr:`Intent.run`.
         :raises ConfigError: the ledger keeps one span a day, and the day's belongs to another run.
@@ -198,26 +185,26 @@ class Ledger(ABC):
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish that has one, of any day.
 
-        Erases, and publishes of an earlier version of this package, have none.
+        Erases have none.
         """
         return None
 
     def notes(self) -> Sequence[LedgerNote]:
-        """Return all notes of the stream, unordered. Empty if the sink keeps none."""
+        """Return all notes of the stream, unordered."""
         return ()
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the row that an intent published or confirmed for a day, even if a later generation followed.
+        """Return the row that an intent published or confirmed, even before a later generation.
 
-        :raises ConfigError: the sink only appends, and another intent has published the day.
+        :raises ConfigError: another intent's day in a sink that only appends.
         """
 
 
 def second_span_error(day: dt.date, owner: str | None) -> ConfigError:
     """Return the error for a second increment of a day in a sink that keeps one a day.
 
-    :param owner: run of the day's increment, or None if unknown.
+    :param owner: run of the first, if known.
     """
     return ConfigError(
         f"day {day} has an increment of {'an unknown run' if owner is None else f'run {owner}'} already, and "

@@ -1,11 +1,6 @@
-"""Offsets: the settled days of a stream, as an Airflow Variable that follows the sink's ledger.
+"""Offsets: the settled days of a stream, as an Airflow Variable.
 
-Variables have no compare-and-set. So a task writes the ledger's days and repeats until the ledger stands still. The
-last write is then right, even if many tasks finish at the same time. The Variable may lag behind the ledger, but never
-leads it.
-
-Only the origin, the stream's first day, is not in the ledger. It is the earliest start date of the DAGs that load the
-stream. An origin set with ``origin=`` or :meth:`Offset.set` takes precedence until it is set again or reset.
+The Variable may lag behind the sink's ledger, but never leads it.
 
 >>> from airflow_provider_connect.offsets import Offset
 >>> Offset.read(source, sink).position            # doctest: +SKIP
@@ -14,17 +9,20 @@ datetime.date(2026, 10, 11)
 
 from __future__ import annotations
 
+import contextlib
 import datetime as dt
 import hashlib
 import logging
 from collections.abc import Iterable
+from typing import NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.sink import Ledger, LedgerRow, Sink
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import ListedStream, Source
 from airflow_provider_connect.window import DaySet, Settled
 
 PREFIX = "connect_offset/"
@@ -42,7 +40,7 @@ class Offset(BaseModel):
     :param position: last day settled without a gap since ``origin``. None if ``origin`` is not settled.
     :param origin: first day of the stream. None means the first settled day.
     :param origin_is_set: True if a person or ``origin=`` set the origin. Start dates then do not move it.
-    :param read_at: of increments, the time at which the newest one was read first, UTC. None if unknown.
+    :param read_at: of increments, the first read of the newest one, UTC.
     """
 
     model_config = ConfigDict(frozen=True, extra="ignore", hide_input_in_errors=True)
@@ -100,8 +98,7 @@ class Offset(BaseModel):
     def set(cls, source: Source, sink: Sink, days: Iterable[dt.date], *, origin: dt.date | None = None) -> Offset:
         """Write an offset with these days. The stream's next task replaces them by the ledger's.
 
-        :param origin: first day of the stream, until it is set again or the offset is reset. None means the start date
-            of the next task's DAG.
+        :param origin: first day of the stream. None means the next task's DAG's start date.
         """
         offset = cls.from_published(source, sink, DaySet.from_dates(days), origin, origin_is_set=origin is not None)
         variables.write(variable_key(source, sink), offset.model_dump_json(), _DESCRIPTION)
@@ -109,7 +106,7 @@ class Offset(BaseModel):
 
     @classmethod
     def reset(cls, source: Source, sink: Sink) -> None:
-        """Delete an offset. The stream's next task recomputes it from the ledger."""
+        """Delete an offset, which the stream's next task recomputes from the ledger."""
         variables.delete(variable_key(source, sink))
 
     @classmethod
@@ -119,11 +116,28 @@ class Offset(BaseModel):
         return [_require_offset(key, text) for key, text in texts.items() if text is not None]
 
 
+class LoadedStream(NamedTuple):
+    """One stream of a source with many, which has an offset.
+
+    :param choice: its name in :attr:`.ListedStream.choices`.
+    """
+
+    stream: ListedStream
+    choice: str
+    source: Source
+    sink: Sink
+
+    @property
+    def title(self) -> str:
+        """The stream's name for people, which its source gives it."""
+        return self.stream.title or self.choice
+
+
 _Offsets = list[Offset]  # inside the class ``list`` is the method
 
 
 def stored_offsets() -> dict[str, Offset | None]:
-    """Return all offsets by Variable name, without :data:`PREFIX`. An unreadable offset is None."""
+    """Return all offsets by Variable name without :data:`PREFIX`, an unreadable one as None."""
     texts = {key: variables.read(key) for key in variables.keys(PREFIX)}
     return {key.removeprefix(PREFIX): parse_offset(text) for key, text in texts.items() if text is not None}
 
@@ -142,16 +156,34 @@ def variable_key(source: Source, sink: Sink) -> str:
     return f"{key[: _KEY_CHARS - 17]}~{hashlib.sha256(key.encode()).hexdigest()[:16]}"
 
 
+def streams_of_keys(
+    source: Source, sink: Sink, keys: Iterable[str], default_schema: str = ""
+) -> dict[str, LoadedStream]:
+    """Return the streams of a source with many that have an offset, by its Variable.
+
+    :param default_schema: as :attr:`.StreamListing.default_schema`. "" if unknown.
+    """
+    lister, prefix = source.capability(ListsStreams), f"{PREFIX}{source.name}/"
+    loaded_streams = {}
+    for key in keys if lister is not None else ():
+        assert lister is not None
+        for stream in lister.recall_streams(key.removeprefix(prefix).rpartition("/")[0], default_schema):
+            with contextlib.suppress(ConfigError):  # a name that can be no stream has no offset
+                stream_sink = sink.for_stream(stream.names)
+                for choice in stream.choices:
+                    stream_source = lister.stream_source(choice)
+                    if variable_key(stream_source, stream_sink) == key:
+                        loaded_streams[key] = LoadedStream(stream, choice, stream_source, stream_sink)
+    return loaded_streams
+
+
 def recompute(
     source: Source, sink: Sink, ledger: Ledger, first_day: dt.date | None, *, origin: dt.date | None = None
 ) -> Offset:
     """Write the offset until it agrees with the ledger and the ledger stands still. Returns it.
 
-    An origin set between a write and the read before it, two calls to Airflow's API, is overwritten. An earlier start
-    date is restored by its own DAG's task. A person must set the origin again.
+    Overwrites an origin that another client sets between its read and its write.
 
-    :param first_day: first whole day from the DAG's start date. None if the DAG has none.
-    :param origin: the operator's ``origin=``, which replaces an earlier one.
     :raises ConfigError: an environment variable or a secrets backend hides the Variable.
     :raises RetriableError: the ledger keeps changing, or the Variable cannot be read back.
     """
@@ -195,7 +227,6 @@ def _newest_increment(source: Source, ledger: Ledger) -> LedgerRow | None:
 
 
 def _read_at(increment: LedgerRow | None, stored: Offset | None) -> dt.datetime | None:
-    """Return when the newest increment was read first. A later generation ends where the first one did."""
     if increment is None or increment.generation == 1:
         return None if increment is None else increment.polled_at
     return None if stored is None else stored.read_at
@@ -204,11 +235,7 @@ def _read_at(increment: LedgerRow | None, stored: Offset | None) -> dt.datetime 
 def _choose_origin(
     stored: Offset | None, start: dt.date | None, origin: dt.date | None, overruled: dt.date | None
 ) -> tuple[dt.date | None, bool]:
-    """Return the origin to write, and True if it was set explicitly.
-
-    :param overruled: explicit origin that this task replaces. Tasks that have not read the new origin may write it
-        again.
-    """
+    """Return the origin to write, and True if it was set explicitly."""
     if stored is not None and stored.origin_is_set and (origin is None or stored.origin != overruled):
         return stored.origin, True
     if origin is not None:
@@ -218,7 +245,6 @@ def _choose_origin(
 
 
 def _holds(text: str | None, offset: Offset) -> bool:
-    """Return True if a Variable's text is ``offset``, except for the time of writing."""
     stored = parse_offset(text)
     return stored is not None and stored.model_copy(update={"updated_at": offset.updated_at}) == offset
 

@@ -1,13 +1,7 @@
 """Waits with a time limit, a number of tries, and pauses between tries.
 
-Every wait in this package uses a :class:`Patience`, in one of two ways:
-
-* After a failed operation, :meth:`Patience.wait_and_retry`. A pause longer than the remaining time is not begun.
-* For an expected event, :meth:`Patience.wait_and_poll`. The last pause is shortened, so that the last check comes
-  at the end of the time.
-
-The caller decides which errors are retried. tenacity does not fit: its clock is fixed to ``time.monotonic``, and it has
-neither a restart after progress nor a last check at the end of the time.
+* After a failed operation, :meth:`Patience.wait_and_retry` begins no pause longer than the remaining time.
+* For an expected event, :meth:`Patience.wait_and_poll` shortens the last pause, to check last at the end.
 """
 
 from __future__ import annotations
@@ -25,7 +19,7 @@ _ASKED_FOR = (1.0, 1.5)
 
 
 class Clock(Protocol):
-    """The clock of a wait. Tests use one that takes no time."""
+    """The clock of a wait."""
 
     def now(self) -> float:
         """Return seconds since a fixed instant. Never decreases."""
@@ -47,7 +41,6 @@ class SystemClock:
 
 
 CLOCK: Clock = SystemClock()
-"""Default clock of every wait."""
 
 
 def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, ...]:
@@ -59,13 +52,12 @@ def doubling_pauses(first_seconds: float, most_seconds: float) -> tuple[float, .
 
 
 class Patience:
-    """One wait, begun on construction. ``tries`` counts the present try.
+    """One wait, begun on construction.
 
     :param seconds: limit of tries and pauses together.
     :param pauses: seconds between tries. The last one repeats.
-    :param jitter: lower and upper limit of a random factor of each pause.
+    :param jitter: range of a random factor.
     :param tries: most tries, including the first.
-    :param chance: returns a random number between its two arguments.
     """
 
     def __init__(
@@ -112,9 +104,9 @@ class Patience:
         return self.left_seconds <= 0 or self.tries >= self._most_tries
 
     def next_pause(self, requested_seconds: float | None = None) -> float | None:
-        """Return the pause before the next try in seconds, or None if no time is left for a try.
+        """Return the seconds before the next try, None if no time is left.
 
-        :param requested_seconds: shortest pause that the server requested. Jitter only makes it longer.
+        :param requested_seconds: the least pause.
         """
         requested, remaining = requested_seconds or 0.0, self.left_seconds
         pause = self._pause()
@@ -124,10 +116,7 @@ class Patience:
         return max(pause, self._chance(requested, min(requested * _ASKED_FOR[1], (requested + remaining) / 2)))
 
     def pause_as_requested(self, seconds: float) -> float:
-        """Return a pause between the requested seconds and one and a half times as many.
-
-        The jitter separates clients that received the same request.
-        """
+        """Return a pause between the requested seconds and one and a half times as many."""
         return seconds * self._chance(*_ASKED_FOR)
 
     def sleep(self, seconds: float) -> None:

@@ -24,10 +24,8 @@ from airflow_provider_connect.window import Day, parse_days
 class LoadPlan:
     """Cost of loading a stream's days. ``str()`` describes it.
 
-    :param requests: lowest number of requests. Failed polls need more.
-    :param hours: from the first request to the last, if this load has the quota to itself. 0 if the quota has room for
-        all.
-    :param counts: highest number of requests of ``count_quota``, if the source counts days before it plans them.
+    :param hours: from the first request to the last.
+    :param counts: requests of ``count_quota``.
     """
 
     stream: str
@@ -65,8 +63,8 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
     """Compute the cost of loading days. Reads only the connection from Airflow.
 
     :param days: list of days, or text such as ``2026-01-01..2026-12-31``.
-    :param connection: None reads the source's ``conn_id`` from Airflow.
-    :raises ConfigError: the connection is missing or wrong.
+    :param connection: None reads it from Airflow.
+    :raises ConfigError: no or a wrong connection.
     """
     day_list = parse_days(days, source.timezone) if isinstance(days, str) else list(days)
     source_connection = connection or credentials.resolve_connection(source.conn_id)
@@ -76,7 +74,6 @@ def plan(source: Source, days: str | Sequence[Day], *, connection: Connection | 
 def plan_runs(source: Source, runs: Sequence[Sequence[Day]], *, connection: Connection) -> LoadPlan:
     """Compute the cost of several runs, which share no request. Reads nothing.
 
-    :param connection: the source's. Login and password are not used.
     :raises ConfigError: the connection is wrong.
     """
     quota = quota_of(source, connection)

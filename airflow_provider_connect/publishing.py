@@ -1,34 +1,7 @@
 """The commit decision: whether a publish may be committed, and as which generation.
 
-Every sink calls :func:`next_generation` in the step that commits the data, with the ledger's state in that step.
-BigQuery's SQL script makes the same comparison. The rule is a compare-and-set on the day's generation. It uses no
-clock.
-
-An attempt reads the newest publish **before it polls** and keeps it in its manifest, as :class:`.SeenPublish`. It may
-publish only while the ledger still has the same state. So the newest *answer* wins, whichever attempt started first:
-
-* **Two runs of one day at the same time** saw generation n. One publishes n + 1. The other may have the older answer,
-  so it is refused and polls again.
-* **A zombie** (a driver still alive) **of a cleared run** is refused if the cleared run has published n + 1. If the
-  zombie was faster, the cleared run is refused, polls again and publishes n + 2.
-* **A run that was deleted and created again** counts its clears from 0. Its token is new, and its attempt saw the
-  publish of the deleted run, so it may publish.
-* **A retry from the stage** publishes the answer that an earlier try of the same intent staged. If the ledger has
-  changed since that try read it, the retry polls.
-* **A retry after a commit whose response was lost** finds its own intent in the ledger, even after a later generation.
-  It does nothing.
-* **An erase** between poll and commit changes the version of the erase list. The attempt is refused and polls again.
-* **An unchanged answer** adds a check instead of a generation. Checks are compared as well. Otherwise an answer older
-  than the confirmed one could replace it.
-* **Two runs of increments at the same time**, of any days or of one. Both saw the stream's newest publish and read the
-  rows after it. One is published. The other is refused and reads the rows after the new publish (:mod:`.stage.spans`).
-* **A run of increments that is cleared** after later runs. It follows its own span's publish alone, so the later spans
-  stay, also those of its day.
-* **A clear during a publish.** Airflow ends the running try. If its commit succeeds all the same, the cleared run saw
-  the commit before its poll, or is refused and polls again. In both cases the cleared run's answer is the newer one.
-
-An attempt does not poll again if a later clear of its own run published last: that clear has cancelled this try. (If
-another run has published after that clear, the attempt polls again, which costs one poll.)
+The rule is a compare-and-set on the day's generation, without a clock. An attempt may publish only while the ledger has
+the state that it read **before its poll** (:class:`.SeenPublish`).
 """
 
 from __future__ import annotations
@@ -43,14 +16,12 @@ from airflow_provider_connect.stage.manifest import Manifest, SeenPublish
 
 
 def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *, erased: int = 0) -> int:
-    """Return the generation under which a publish may be committed. Pure. Called in the sink's commit step.
+    """Return the generation under which a publish may be committed.
 
-    The caller has checked that this intent is not published yet.
+    Pure. Called in the sink's commit step, if this intent is not published yet.
 
     :param newest: the publish that this one must follow (:meth:`.Ledger.newest`), read in the commit step.
-    :param used: highest generation of sent records, published or not. 0 if records become visible only with the
-        publish.
-    :param erased: the erase list's version in that step.
+    :param used: highest generation of sent records. 0 if records become visible only with the publish.
     :raises SupersededError: the target shows a later day's snapshot.
     :raises OvertakenError: another attempt has published since this one read the ledger.
     """
@@ -64,7 +35,7 @@ def next_generation(publish: Publish, newest: LedgerRow | None, used: int = 0, *
 
 
 def is_reload(manifest: Manifest, newest: LedgerRow | None) -> bool:
-    """Return True if a ledger row is an earlier publish of the staged day or, for increments, of the staged span."""
+    """Return True if a ledger row is an earlier publish of the staged day or span."""
     if newest is None or newest.day != manifest.day.date:
         return False
     return manifest.span is None or manifest.span_number == newest.span_number
@@ -86,9 +57,9 @@ def seen_publish(newest: LedgerRow | None, erased: int = 0) -> SeenPublish:
 def require_definition(publish: Publish, in_force: DefinitionInForce | None) -> None:
     """Refuse a publish if the stream's definition has changed since its attempt read the ledger.
 
-    Pure. Called in the commit step.
+    Pure, called in the commit step.
 
-    :raises OvertakenError: the attempt did not see the definition in force.
+    :raises OvertakenError: another definition is in force.
     """
     if in_force is None or publish.definition is None:
         return
@@ -108,9 +79,10 @@ def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
 
 
 def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
-    """Return a day's ledger row with one more confirmation. Pure. Called in the sink's confirmation step.
+    """Return a day's ledger row with one more confirmation.
 
-    The caller has checked that this intent is not published yet. ``newest`` and ``erased`` are read in that step.
+    Pure. Called in the sink's confirmation step, if this intent is not published yet. ``newest`` and ``erased`` are
+    read in that step.
 
     :raises OvertakenError: another attempt has published or confirmed the day since this one read the ledger.
     """
@@ -138,8 +110,7 @@ def superseded_error(publish: Publish, newest: LedgerRow) -> SupersededError:
 def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> OvertakenError:
     """Return the error for an attempt whose ledger changed before its commit.
 
-    :param newest: None if the ledger has lost the publish that the attempt saw.
-    :param erased: the erase list's present version.
+    :param newest: None if the ledger has lost it.
     """
     subject, seen_generation = f"{publish.key} {publish.day}", publish.manifest.seen.generation
     if erased != publish.manifest.seen.erased:
@@ -170,7 +141,7 @@ def overtaken_error(publish: Publish, newest: LedgerRow | None, erased: int = 0)
 def ledger_row(publish: Publish, generation: int, **fields: Any) -> LedgerRow:
     """Return the ledger row of a publish.
 
-    :param fields: values that replace the manifest's: ``rows``, ``counts``, ``reference``, ``link``.
+    :param fields: values that replace the manifest's: ``rows``, ``counts``, ….
     """
     polled = publish.manifest.polled
     values: dict[str, Any] = {

@@ -1,7 +1,4 @@
-"""Finds a connector by name: the name of its file in ``sources/`` or ``sinks/``, or of an entry point.
-
-Also looks up capabilities, with defaults.
-"""
+"""Finds a connector by the name of its file or entry point, and looks up capabilities."""
 
 from __future__ import annotations
 
@@ -30,27 +27,29 @@ C = TypeVar("C")
 
 
 def names(room: str) -> list[str]:
-    """Return the names of all connectors in ``sources`` or ``sinks`` (the room), also of other packages.
-
-    This package's connectors take precedence over entry points of the same name.
-    """
+    """Return the names of all connectors in ``sources`` or ``sinks`` (the room), also of other packages."""
     return sorted(_ours(room) | set(_others(room)))
 
 
 def source_class(name: str) -> type[Source]:
-    """Return the source class of this name. Raises ConfigError without one."""
+    """Return the source class of this name.
+
+    :raises ConfigError: there is none.
+    """
     return _connector("sources", name, Source)
 
 
 def sink_class(name: str) -> type[Sink]:
-    """Return the sink class of this name. Raises ConfigError without one."""
+    """Return the sink class of this name.
+
+    :raises ConfigError: there is none.
+    """
     return _connector("sinks", name, Sink)
 
 
 def require_capability(poller: Poller, kind: type[C], because: str) -> C:
     """Return the poller, typed as a capability.
 
-    :param because: reason for the message.
     :raises ConfigError: the poller lacks the capability.
     """
     if not isinstance(poller, kind):
@@ -65,7 +64,7 @@ def quota_of(source: Source, connection: Connection) -> Quota | None:
 
 
 def requests_for(source: Source, days: Sequence[Day], alone: Collection[dt.date] = ()) -> int:
-    """Return the fewest requests that a poll of days needs. Without a quota, one for each day.
+    """Return the fewest requests that a poll of days needs, without a quota one for each day.
 
     :param alone: days that share no request with another day.
     """

@@ -1,11 +1,4 @@
-"""Decides which values are secret, and removes them from texts.
-
-A field is secret by its name (:func:`is_secret_name`), the one rule for masking, hiding and redacting. Other text may
-still look like a credential (:func:`redact_tokens`).
-
-A server may echo a request as JSON, as HTML, in a URL, or nested in each other. So :class:`Secrets` searches a text and
-its decodings by up to three decoders in a row.
-"""
+"""Decides which values are secret, and removes them from texts."""
 
 from __future__ import annotations
 
@@ -23,14 +16,14 @@ HIDDEN_NAME = (
 """Pattern for names of secret fields, in any case. Valid in Python and in Java."""
 _SECRET_NAME = re.compile(HIDDEN_NAME, re.IGNORECASE)
 _PLACE_NAME = re.compile(r"\.(?:location|keytab|private\.key\.file|token\.endpoint\.url)$", re.IGNORECASE)
-"""Names of fields with files and services. Messages must be able to show them, without a password in a URL."""
+"""Names of fields with files and services, which messages may show."""
 _TOKEN = re.compile(r"(?i:\bauth=bearer\s*\S+|\b(?:bearer|basic)\s+\S+)|\bya29\.\S+|\beyJ[\w-]+\S*|-----BEGIN.*")
 _DECODINGS_DEEP = 3
 _STRUCK = "***"
 _NOT_SHOWN = re.compile(r"[^\x21-\x7e]+")
 _REPLACED = r"\?*"  # what servers put where a character is not in their encoding
 _NOT_PRINTABLE = re.compile(r"(?:[^\x21-\x7e]|\?)+")
-"""Characters that the search for a partial echo ignores: those that messages do not show, and their replacements."""
+"""Characters that the search for a partial echo ignores."""
 _HALF_AN_ESCAPE = re.compile(
     r"(?:\\(?:[uU]\{?[0-9A-Fa-f]{0,8}|x[0-9A-Fa-f]?|[0-3][0-7]?)?"
     r"|&(?:#(?:[0-9]{0,8}|[xX][0-9A-Fa-f]{0,7})|[A-Za-z][A-Za-z0-9]{0,31})?"
@@ -67,9 +60,7 @@ class Secrets:
     def redact(self, text: str, *, is_cut: bool = False) -> str:
         """Return the text with ``***`` for every secret, in any encoding of an echo.
 
-        Characters that messages do not show (spaces, non-ASCII) are ignored, because an echo may lack them.
-
-        :param is_cut: True if the end of the text is missing. Then a secret's beginning there is replaced, too.
+        :param is_cut: True if the end of the text is missing.
         """
         readings = list(_readings(text, is_cut=is_cut))
         spans = [span for reading in readings for span in self._find_secrets(reading)]
@@ -92,7 +83,6 @@ class Secrets:
                 yield reading.begins[match.start()], reading.ends[match.end() - 1]
 
     def _partial_matches(self, reading: _Reading) -> Iterator[int]:
-        """Yield positions near the end of a text where a secret's beginning or half an escape may stand."""
         printable_reading = reading.decoded(_NOT_PRINTABLE, lambda run: [])
         for value in self._beginnings:
             most = min(len(value), len(printable_reading.text))
@@ -112,10 +102,7 @@ class _Reading(NamedTuple):
     ends: list[int]
 
     def decoded(self, pattern: re.Pattern[str], decode: Callable[[str], list[tuple[str, int]]]) -> _Reading:
-        """Return the text with every match decoded.
-
-        :param decode: turns an escape into characters, each with the length of its part of the escape.
-        """
+        """Return the text with every match decoded."""
         if pattern.search(self.text) is None:
             return self
         text: list[str] = []
@@ -145,10 +132,6 @@ class _Reading(NamedTuple):
 
 
 def _readings(text: str, *, is_cut: bool) -> Iterator[_Reading]:
-    """Yield the text and its decodings by chains of decoders, without repetitions.
-
-    :param is_cut: True to also yield it without half an escape at its end, which decoders would misread.
-    """
     positions = list(range(len(text) + 1))
     pending = [_Reading(text, positions[:-1], positions[1:])]
     texts_read: set[str] = set()
@@ -203,4 +186,4 @@ _DECODERS: tuple[tuple[re.Pattern[str], Callable[[str], list[tuple[str, int]]]],
     (re.compile(_PERCENTS), _percent),
     (re.compile(rf"\+|{_PERCENTS}"), _percent),
 )
-"""Decoders of escapes: of JSON, JavaScript and Python, of HTML, of URLs, and of forms, where a plus is a space."""
+"""Decoders of escapes: of JSON, JavaScript and Python, of HTML, of URLs, and of forms."""

@@ -1,7 +1,6 @@
 """The contract of sinks, which every file in ``sinks/`` fulfils.
 
-A sink is a pydantic model of its options, cheap to import in a DAG file. Its :class:`Publisher` does the work for one
-stream. The life of one day, with the capability (:mod:`.capabilities`) that a step needs::
+The life of one day, with the capability (:mod:`.capabilities`) that a step needs::
 
     driver         preflight(schema, days, kind)     once a job, before the first request to the source
     driver         ledger                            published days; also in the Airflow task
@@ -19,12 +18,13 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import Connector, Opened
 from airflow_provider_connect.ledger import DefinitionInForce, Intent, Ledger, LedgerRow, StreamKey
 from airflow_provider_connect.stage.manifest import Manifest
+from airflow_provider_connect.stage.stream_names import names_streams, with_stream_names
 from airflow_provider_connect.window import Day, SourceKind
 
 if TYPE_CHECKING:
@@ -43,13 +43,12 @@ OnEmpty = Literal["fail", "accept", "never"]
 class Publish:
     """One day on its way into the sink.
 
-    :param stage: path or URL of the stage's root. The manifest's paths are relative to it.
-    :param labels: DAG, run and task, for people. No secret.
-    :param on_empty: treatment of an answer without rows. The driver has consulted the ledger.
-    :param answer: 32 hex digits, a digest of the answer's contents and of everything that decides the published rows:
-        options of source and sink, target, version of this package. None if unknown.
-    :param definition: digest of the stream's definition, whose note the ledger has.
-    :param definition_seen: digest of the definition in force when this attempt read the ledger.
+    :param stage: path or URL of the stage's root.
+    :param labels: DAG, run and task, without secrets.
+    :param answer: 32 hex digits, over the answer's contents and everything that decides the published rows. None if
+        unknown.
+    :param definition: digest of the stream's definition.
+    :param definition_seen: digest of the definition in force before the poll.
     """
 
     key: StreamKey
@@ -73,6 +72,24 @@ class Sink(Connector):
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {}
     """Options that name an Airflow connection, with its allowed connection types."""
 
+    stream_option: ClassVar[str] = ""
+    """Option whose ``{schema}`` and ``{table}`` name the stream if the source has many. "" without one."""
+
+    @property
+    def names_streams(self) -> bool:
+        """True if each of a source's streams gets its own target."""
+        return bool(self.stream_option) and names_streams(str(getattr(self, self.stream_option)))
+
+    def for_stream(self, names: Mapping[str, str]) -> Self:
+        """Return the sink of one stream, with its names in the target.
+
+        :param names: values of ``schema`` and ``table``.
+        :raises ConfigError: the stream's name cannot be part of the target.
+        """
+        options = {name: getattr(self, name) for name in self.model_fields_set}
+        target = with_stream_names(str(options[self.stream_option]), names)
+        return type(self)(**options | {self.stream_option: target})
+
     @property
     def connection_ids(self) -> tuple[str, ...]:
         """Airflow connections that the sink needs."""
@@ -81,7 +98,7 @@ class Sink(Connector):
     @property
     @abstractmethod
     def target(self) -> str:
-        """Stable name of the target, such as a table's URL or a topic. No secret. Part of offset and asset."""
+        """Stable name of the target, such as a table's URL or a topic. Part of offset and asset, without secrets."""
 
     @property
     @abstractmethod
@@ -89,15 +106,31 @@ class Sink(Connector):
         """URI of the target's Airflow asset."""
 
     def replaces(self, kind: SourceKind) -> bool:
-        """Return True if a publish replaces published rows, so that an empty one deletes them."""
+        """Return True if a publish replaces published rows."""
         return True
 
     def replaces_whole(self, kind: SourceKind) -> bool:
-        """Return True if a publish replaces everything in the target, and so supersedes earlier days."""
+        """Return True if a publish replaces everything in the target."""
         return False
 
     def kind_problems(self, kind: SourceKind) -> list[str]:
-        """Return a problem for each option without meaning for this kind of rows. No network."""
+        """Return a problem for each option without meaning for this kind of rows. Without network."""
+        return []
+
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the sink that decides by a source's columns which of two rows is newer, if its options do not say.
+
+        :param columns: see :attr:`.Source.order_columns`.
+        """
+        return self
+
+    def shapes_for(self, schema: pa.Schema) -> list[dict[str, Any]]:
+        """Return shapes that fit rows to the target, as in pipeline files: ``{"rename": {"columns": …}}``.
+
+        They follow the task's own shapes. A task with a transform has none.
+
+        :param schema: columns after the task's shapes.
+        """
         return []
 
     @property
@@ -106,22 +139,22 @@ class Sink(Connector):
         return True
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return True if rows are merged, compacted or soft-deleted by key, so that a changed key doubles them."""
+        """Return True if rows are merged, compacted or soft-deleted by key."""
         return False
 
     @property
     def keeps_spans(self) -> bool:
-        """True if the ledger records the end of each increment, where a source can continue."""
+        """True if the ledger records the end of each increment."""
         return False
 
     def check(self, connections: Connections) -> list[str]:
-        """Return problems of the options with these connections, with remedies. No network."""
+        """Return problems of the options with these connections, with remedies. Without network."""
         return []
 
     def stage_root(self, connections: Connections) -> str | None:
         """Return the path or URL where the stage must lie and stay.
 
-        None if it may lie anywhere and is deleted after use.
+        None if it may lie anywhere.
         """
         return None
 
@@ -136,14 +169,14 @@ class Sink(Connector):
 
     @abstractmethod
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
-        """Return a publisher for one stream. Imports its module, but uses no network.
+        """Return a publisher for one stream, without network.
 
         Runs on driver, executor and in the Airflow task.
         """
 
 
 class Publisher(Opened):
-    """Publishes one stream.
+    """Publisher of one stream.
 
     The driver has one for all days of a job, called from several threads. Each executor task has its own.
     """
@@ -151,7 +184,7 @@ class Publisher(Opened):
     @property
     @abstractmethod
     def ledger(self) -> Ledger:
-        """The stream's ledger. Empty if the target does not exist yet."""
+        """The stream's ledger, empty if the target does not exist yet."""
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return problems that a person must correct in the target. Driver, once a job, before any request."""
@@ -159,14 +192,13 @@ class Publisher(Opened):
 
     @abstractmethod
     def commit(self, publish: Publish, token: Any, receipts: list[Any]) -> LedgerRow:
-        """Make the day and its ledger row visible in one step. Driver, once an attempt. Safe to repeat.
+        """Make the day and its ledger row visible in one step. Runs on the driver, once an attempt. Safe to repeat.
 
-        Returns the ledger's row if it already has the intent. Otherwise commits only if the ledger's state in that step
-        equals the manifest's ``seen`` (:mod:`.publishing`). If a response was lost, read the ledger again.
+        Commits only if the ledger's state in that step equals the manifest's ``seen`` (:mod:`.publishing`), and returns
+        an earlier row of the intent.
 
-        :param token: return value of :meth:`.StagesByExecutors.begin`, or None without that capability.
         :raises OvertakenError: another attempt has published the day since this one began to poll.
         :raises SupersededError: a later day's snapshot is published.
-        :raises RetriableError: the sink is unreachable, or concurrent commits came first several times.
+        :raises RetriableError: the sink is unreachable, or concurrent commits came first.
         :raises DataError: a column's type conflicts with the target's.
         """

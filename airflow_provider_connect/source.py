@@ -1,7 +1,6 @@
 """The contract of sources, which every file in ``sources/`` fulfils.
 
-A source is a pydantic model of its options, cheap to import in a DAG file. :meth:`Source.open` returns the
-:class:`Poller` that does the work. :mod:`.capabilities` has optional abilities. The life of one day::
+The life of one day::
 
     Airflow task   check(connection)     options against the connection, before any process starts
     driver         schema()              once a job; travels with the tasks
@@ -14,7 +13,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from pydantic import Field
 
@@ -32,15 +31,15 @@ if TYPE_CHECKING:
 
 
 class PlanGoneError(RetriableError):
-    """The basis of a plan is gone, such as a database snapshot shared by its partitions. Only a new plan helps."""
+    """The basis of a plan is gone, such as a database snapshot. Only a new plan helps."""
 
 
 class InputPartition(Wire):
-    """Part of a day, or of several days that one request serves. One Spark task polls it.
+    """Part of a day, or of several days that one request serves, polled by one Spark task.
 
-    :param days: the days of its rows, ascending. Usually one.
+    :param days: the days of its rows, ascending.
     :param index: 0-based, unique within a plan, the same in every plan of the same days.
-    :param params: data by which the source finds the partition again. Plain JSON, no secret.
+    :param params: plain JSON that finds the partition again, without secrets.
     """
 
     days: tuple[Day, ...] = Field(min_length=1)
@@ -48,17 +47,38 @@ class InputPartition(Wire):
     params: dict[str, Any] = Field(default_factory=dict)
 
 
+class ListedStream(NamedTuple):
+    """One stream of a source that has many.
+
+    :param title: name for messages.
+    :param names: values of ``schema`` and ``table`` in the sink's target.
+    :param choices: names under which the stream may have been loaded. A new stream gets the first.
+    """
+
+    title: str
+    names: Mapping[str, str]
+    choices: tuple[str, ...]
+
+
+class StreamListing(NamedTuple):
+    """The streams of a source at a moment.
+
+    :param problems: by title, why a stream that the options name cannot be loaded.
+    :param default_schema: schema of the tables that their name alone names. "" if there are none.
+    """
+
+    streams: Sequence[ListedStream]
+    problems: Mapping[str, str]
+    default_schema: str = ""
+
+
 @dataclass(frozen=True)
 class PollContext:
     """The circumstances under which a source is opened.
 
-    Defaults are for a caller that plans, polls and closes by itself.
-
-    :param polls_at_once: most concurrent polls of the job, each in its own process. They share limits per second and on
-        concurrent requests. None if unknown.
-    :param looks_ahead: False if the caller wants only the first rows, so that nothing is prefetched.
-    :param is_closed_before_polls: True if the planning poller is closed before the polls, and can keep nothing open for
-        them.
+    :param polls_at_once: most concurrent polls of the job, each in its own process. None if unknown.
+    :param looks_ahead: False if the caller wants only the first rows.
+    :param is_closed_before_polls: True if this poller plans, and is closed before the polls.
     :param spark: returns the Spark SQL session. None outside a job's driver.
     """
 
@@ -78,7 +98,7 @@ class Source(Connector):
     connection_types: ClassVar[tuple[str, ...]]
     """Airflow connection types that ``conn_id`` may have."""
     connection_fields: ClassVar[tuple[str, ...]] = ()
-    """Fields of the connection's extra that decide which rows are read. They must not contain secrets."""
+    """Fields of the connection's extra that decide which rows are read, without secrets."""
     row_options: ClassVar[Mapping[str, RowRole]] = {}
     """Options in the :class:`.StreamDefinition`. A dotted name is a field of an option: ``records.key``."""
 
@@ -110,13 +130,23 @@ class Source(Connector):
 
     @property
     def reloads(self) -> bool:
-        """True if an earlier day can be polled again. False if the source has only its present state."""
+        """True if an earlier day can be polled again."""
         return self.kind == "day"
+
+    @property
+    def repeats_rows(self) -> bool:
+        """True if later runs read rows again, so that only a sink that merges by key keeps each row once."""
+        return False
+
+    @property
+    def order_columns(self) -> tuple[str, ...]:
+        """Columns whose higher values belong to the newer of two rows, the first one first. () if unknown."""
+        return ()
 
     @property
     @abstractmethod
     def stream_key(self) -> str:
-        """Name of the stream, unique within this connector. Part of ledger and offset."""
+        """Name of the stream in ledger and offset, unique within this connector."""
 
     @property
     def timezone(self) -> str:
@@ -124,11 +154,11 @@ class Source(Connector):
         return "UTC"
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return the parts of the connection that decide which rows are read, by name. No secrets."""
+        """Return the parts of the connection that decide which rows are read, by name, without secrets."""
         return {name: connection.option(name) for name in self.connection_fields}
 
     def check(self, connection: Connection) -> list[str]:
-        """Return problems of the options with this connection, with remedies. No network."""
+        """Return problems of the options with this connection, with remedies. Without network."""
         return []
 
     def dataset(self, connection: Connection) -> Dataset:
@@ -137,11 +167,11 @@ class Source(Connector):
 
     @abstractmethod
     def open(self, connection: Connection, context: PollContext) -> Poller:
-        """Return the stream's poller. Imports its module, but uses no network. Runs on driver and executor."""
+        """Return the stream's poller, without network. Runs on driver and executor."""
 
 
 class Poller(Opened):
-    """Polls one stream.
+    """Poller of one stream.
 
     The driver has one for all days of a job, called from several threads. Each executor task has its own.
     """
@@ -150,18 +180,17 @@ class Poller(Opened):
     def schema(self) -> pa.Schema:
         """Return the schema of every batch that :meth:`poll` yields. Runs on the driver, once a job.
 
-        May query the source. Metadata of fields and schema give sinks more than types: docs/connectors.md, *Rows*.
+        May query the source. Metadata of fields and schema: docs/connectors.md, *Rows*.
         """
 
     @abstractmethod
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Cut days into partitions that are deterministic, disjoint and complete. Runs on the driver.
 
-        A single day without a partition is empty. Of several days, even an empty one needs a partition, or all days
-        fail. A failed partition fails only its own days.
+        A single day without a partition is empty. Of several days, even an empty one needs a partition. A failed
+        partition fails only its own days.
 
-        :param days: one day, or as many consecutive days as :class:`.SeveralDaysARequest` allows.
-        :raises ConfigError: a day cannot be read with these options.
+        :raises ConfigError: these options cannot read a day.
         :raises RetriableError: a day is not complete yet.
         """
 
@@ -170,10 +199,10 @@ class Poller(Opened):
         """Yield the rows of a partition, each batch with its day. Runs on the executor.
 
         After any error it starts again from the beginning. It may end normally only if it saw the end of the data.
-        Counts and rejects go to ``tally.for_day(day)``. Bytes and requests go to ``tally`` as soon as they are sent.
+        Counts and rejects go to ``tally.for_day(day)``, bytes and requests to ``tally``.
 
-        :raises RetriableError: the answer was cut, the source refused for now or is unreachable. The yielded rows are
-            discarded. A :class:`.DeadlineError` if a request exceeded its deadline.
-        :raises ConfigError: credentials, permissions or options are wrong. Not retried.
+        :raises RetriableError: the answer was cut, or the source unavailable. A :class:`.DeadlineError` if a request
+            exceeded its deadline.
+        :raises ConfigError: credentials, permissions or options are wrong.
         :raises DataError: the data is bad, and ``errors_tolerance`` does not allow it.
         """

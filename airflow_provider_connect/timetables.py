@@ -1,7 +1,6 @@
-"""Schedules with a data interval for each run: a day, or for increments a part of it. The day of a run by hand.
+"""Schedules with a data interval for each run: a day, or for increments a part of it.
 
-Airflow stores the import paths of :class:`DailyTimetable` and :class:`EveryTimetable` with each DAG, so the paths never
-change. Every process of Airflow imports this module, so the rest of the package is imported where it is used.
+Airflow stores import paths of :class:`DailyTimetable` and :class:`EveryTimetable`, which never change.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ DAYS_PARAM = "days"
 
 
 class _IntervalTimetable(CronDataIntervalTimetable):
-    """Base of the schedules: knows which logical dates scheduled runs have."""
+    """Base of the schedules."""
 
     def is_scheduled(self, logical_date: dt.datetime) -> bool:
         """Return whether a scheduled run has this logical date: the first instant of an interval."""
@@ -34,10 +33,9 @@ class _IntervalTimetable(CronDataIntervalTimetable):
         return moment in (self._align_to_next(moment), self._align_to_prev(moment))
 
     def run_info_from_dag_run(self, *, dag_run: DagRun) -> DagRunInfo:
-        """Return a run's place in the schedule. The scheduler continues after its interval.
+        """Return a run's place in the schedule.
 
-        A manual run with the logical date of a scheduled run replaces it. Airflow's command line gives such a run the
-        newest interval: the scheduler would continue after that one, and skip those between.
+        A manual run with the logical date of a scheduled run replaces it.
         """
         info, date = super().run_info_from_dag_run(dag_run=dag_run), dag_run.logical_date
         if info.data_interval is None or date is None or not self.is_scheduled(date):
@@ -47,10 +45,7 @@ class _IntervalTimetable(CronDataIntervalTimetable):
 
 
 class DailyTimetable(_IntervalTimetable):
-    """One run for each calendar day of a zone. Use :func:`daily`.
-
-    A run started by hand gets the day of :func:`day_of_manual_run`.
-    """
+    """One run for each calendar day of a zone. Use :func:`daily`."""
 
     def __init__(self, timezone: str) -> None:
         from airflow_provider_connect.window import zone  # noqa: PLC0415
@@ -72,7 +67,7 @@ class DailyTimetable(_IntervalTimetable):
     def infer_manual_data_interval(self, *, run_after: DateTime) -> DataInterval:
         """Return the day that a run started by hand loads.
 
-        :param run_after: the run's logical date, or the present time if it has none.
+        :param run_after: the logical date, or now.
         """
         start, end = self.manual_interval(run_after, dt.datetime.now(dt.UTC))
         return DataInterval(start=airflow_timezone.coerce_datetime(start), end=airflow_timezone.coerce_datetime(end))
@@ -94,20 +89,18 @@ class DailyTimetable(_IntervalTimetable):
 
 
 class EveryTimetable(_IntervalTimetable):
-    """One run for each part of a day. The run starts when its part is over. For sources that read increments.
+    """One run for each part of a day, for sources that read increments.
 
     The parts begin at midnight in the zone. Where clocks change, an hour of the day is missing or comes twice.
 
     :param period: such as ``15 minutes`` or ``6 hours``. Divides an hour or a day into equal parts.
     :param timezone: IANA zone of the days.
-    :raises ConfigError: the period divides no hour or day, or the zone is unknown.
+    :raises ConfigError: the period divides no hour or day, the zone is unknown, or its clock changes split the parts.
     """
 
     def __init__(self, period: str, timezone: str) -> None:
-        from airflow_provider_connect.window import zone  # noqa: PLC0415
-
-        zone(timezone)
         self.expression = _cron_of_period(period)
+        _check_clock_changes(period, timezone)
         super().__init__(self.expression, timezone=timezone)
         self.timezone = timezone
         self.period = period
@@ -123,10 +116,6 @@ class EveryTimetable(_IntervalTimetable):
 
 
 def _cron_of_period(period: object) -> str:
-    """Return the cron expression whose ticks begin the parts of a day.
-
-    :raises ConfigError: the period divides no hour or day.
-    """
     match = re.fullmatch(r"(\d{1,4}) (minute|hour)s?", period) if isinstance(period, str) else None
     count, whole = (int(match[1]), {"minute": 60, "hour": 24}[match[2]]) if match else (0, 60)
     if match is None or not count or whole % count or count == whole:
@@ -140,14 +129,39 @@ def _cron_of_period(period: object) -> str:
     return f"{step} * * * *" if match[2] == "minute" else f"0 {step} * * *"
 
 
+def _check_clock_changes(period: str, timezone: str) -> None:
+    """Refuse a zone whose clocks change by a part of the period. Only Australia/Lord_Howe changes by half an hour.
+
+    Airflow 3.3's cron schedule finds no next run there: "timetable did not advance past".
+
+    :raises ConfigError: the zone is unknown, or its clock changes split the parts.
+    """
+    from airflow_provider_connect.window import zone  # noqa: PLC0415
+
+    clock = zone(timezone)
+    year = dt.datetime.now(dt.UTC).year
+    offsets = [dt.datetime(year, month, 1, tzinfo=clock).utcoffset() or dt.timedelta() for month in range(1, 13)]
+    change = max(offsets) - min(offsets)
+    count, unit = period.split()
+    length = dt.timedelta(minutes=int(count)) if unit.startswith("minute") else dt.timedelta(hours=int(count))
+    if change % dt.timedelta(hours=1) and change % length:
+        from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
+
+        minutes = change // dt.timedelta(minutes=1)
+        raise ConfigError(
+            f"every({period!r}, {timezone!r}): clocks there change by {minutes} minutes. "
+            f"Set a period that divides {minutes} minutes, or the zone UTC"
+        )
+
+
 def every(period: str, timezone: str = "UTC") -> EveryTimetable:
-    """Return a schedule with a run for each part of a day, such as every 15 minutes, for sources that read increments.
+    """Return a schedule with a run for each part of a day.
 
     The run starts when its part is over. Its rows get the day in which the part begins.
 
     :param period: such as ``15 minutes`` or ``1 hour``. Divides an hour or a day into equal parts.
     :param timezone: the source's IANA zone.
-    :raises ConfigError: the period divides no hour or day, or the zone is unknown.
+    :raises ConfigError: the period divides no hour or day, the zone is unknown, or its clock changes split the parts.
     """
     from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
 
@@ -161,10 +175,9 @@ def every(period: str, timezone: str = "UTC") -> EveryTimetable:
 def daily(timezone: str = "UTC") -> DailyTimetable:
     """Return a schedule with one run for each calendar day in ``timezone``. The run starts when its day is over.
 
-    In Airflow 3 a bare ``@daily`` has no data interval (``[scheduler] create_cron_data_intervals`` is off), so its runs
-    name no day.
+    In Airflow 3 a bare ``@daily`` has no data interval (``[scheduler] create_cron_data_intervals`` is off).
 
-    :param timezone: the source's IANA zone. Days with a clock change have 23 or 25 hours.
+    :param timezone: the source's IANA zone.
     :raises ConfigError: the zone is unknown.
     """
     from airflow_provider_connect.errors import ConfigError  # noqa: PLC0415
@@ -198,11 +211,10 @@ def days_form() -> dict[str, Param]:
 def day_of_manual_run(logical_date: dt.datetime, created: dt.datetime, zone_name: str) -> dt.date:
     """Return the day that a run started by hand loads.
 
-    Airflow reads a bare date as midnight in its default zone. Such an instant means the day of that date in the
-    source's zone, any other instant its day in that zone. The day on which the run was created is not over, so it means
-    the day before.
+    Midnight in Airflow's default zone means the day of that date in the source's zone, any other instant its day in
+    that zone. The day on which the run was created means the day before.
 
-    :param created: creation time of the run. Retries and clears on a later day then load the same day.
+    :param created: creation time of the run.
     """
     from airflow_provider_connect.window import ONE_DAY, zone  # noqa: PLC0415
 

@@ -1,11 +1,10 @@
-"""Days and windows: pure calendar arithmetic, the same in Airflow, driver and executor.
+"""Days and windows: calendar arithmetic, the same in Airflow, driver and executor.
 
-A *day* is a calendar day in the source's time zone. It has 24 hours, or 23 or 25 (rarely another number) when the zone
-changes its offset. A *window* is a half-open span ``[start, end)`` in UTC that holds whole days.
+A *day* is a calendar day in the source's time zone, of 24 hours, or 23 or 25 (rarely another number). A *window* is a
+half-open span ``[start, end)`` in UTC that holds whole days.
 
-A day is *settled* if it needs no load: it is published, its answer was found unchanged, or it is superseded. Where a
-snapshot replaces everything in its target (:meth:`.Sink.replaces_whole`), the newest published day supersedes all
-earlier days, and the sink refuses to publish them. Elsewhere only a publish settles a day.
+A day is *settled* if it needs no load: published, confirmed, or superseded. A replacing snapshot
+(:meth:`.Sink.replaces_whole`) supersedes all earlier days.
 """
 
 from __future__ import annotations
@@ -89,7 +88,10 @@ class Day(Wire):
 
 
 def days_of_window(start: dt.datetime, end: dt.datetime, zone_name: str) -> list[Day]:
-    """Cut the window ``[start, end)`` into days. Raises the errors of :func:`first_and_last_date`."""
+    """Cut the window ``[start, end)`` into days.
+
+    :raises ConfigError: as :func:`first_and_last_date`.
+    """
     return [day for day in days_between(*first_and_last_date(start, end, zone_name), zone_name) if day.hours > 0]
 
 
@@ -215,7 +217,7 @@ class DaySet(Wire):
 class Schedule(NamedTuple):
     """The days that a DAG's schedule requests.
 
-    :param is_set: False without a schedule. Then no day after the last settled day is requested.
+    :param is_set: False without a schedule.
     :param last_day: the last day that begins before the end date of the DAG or task.
     """
 
@@ -226,7 +228,7 @@ class Schedule(NamedTuple):
     def from_task(cls, *, is_set: bool, end: dt.datetime | None, zone_name: str) -> Schedule:
         """Return the schedule of a task.
 
-        :param end: end date of the task, never later than its DAG's. The last run's interval begins on it or before.
+        :param end: end date of the task.
         """
         return cls(is_set, None if end is None else end.astimezone(zone(zone_name)).date())
 
@@ -273,10 +275,18 @@ class Settled:
         reached = self.position or (self.origin - ONE_DAY if self.origin else None)
         if reached is None:
             return None
+        return max(0, (self._last_requested(yesterday, schedule, reached) - reached).days)
+
+    def unsettled_days(self, yesterday: dt.date, schedule: Schedule) -> DaySet:
+        """Return the requested days up to yesterday that are not settled. Empty if no first day is known."""
+        first = self.origin or (self.days.ranges[0][0] if self.days.ranges else None)
+        if first is None:
+            return DaySet()
+        return self.days.missing(first, self._last_requested(yesterday, schedule, first - ONE_DAY))
+
+    def _last_requested(self, yesterday: dt.date, schedule: Schedule, reached: dt.date) -> dt.date:
         last_requested = yesterday if schedule.last_day is None else min(yesterday, schedule.last_day)
-        if not schedule.is_set:
-            last_requested = min(last_requested, self.last_day or reached)
-        return max(0, (last_requested - reached).days)
+        return last_requested if schedule.is_set else min(last_requested, self.last_day or reached)
 
 
 def reloadable_days(published: DaySet, *, replaces_whole: bool) -> DaySet:

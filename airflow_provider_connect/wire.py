@@ -1,4 +1,4 @@
-"""Base of the values that cross from one process to another: immutable, plain JSON on the way."""
+"""Base of the values that cross from one process to another."""
 
 from __future__ import annotations
 
@@ -6,9 +6,6 @@ from pydantic import BaseModel, ConfigDict
 
 
 class Wire(BaseModel):
-    """A value that one process writes and another reads. The reader refuses unknown fields.
-
-    Validators are built at first use, because a DAG file imports most of these classes and uses none.
-    """
+    """A value that one process writes and another reads. The reader refuses unknown fields."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)

@@ -22,6 +22,7 @@ Made from the code by `make docs`: an option is described once, where it is decl
 
 RARE_ANYWHERE = "retry_budget_seconds retry_budget_requests max_rejects create_disposition max_tables"
 RARE = {
+    "KafkaSource": "own_columns records_per_task timeout_seconds transaction_wait_seconds",
     "MixpanelSource": "data_group_id on_unreadable null_texts deduplicate read_timeout_seconds "
     "request_deadline_seconds max_record_bytes",
     "RestSource": "parent_columns partitions count max_page_bytes",

@@ -9,6 +9,9 @@ from collections.abc import Generator
 
 import pytest
 
+from tests.equipment.one_core import stay_on_one_core
+
+stay_on_one_core()  # before anything starts a thread
 _home = tempfile.mkdtemp(prefix="airflow-home-")
 atexit.register(shutil.rmtree, _home, ignore_errors=True)
 os.environ.update(
@@ -51,10 +54,11 @@ from tests.equipment.sql.fixtures import (  # noqa: E402
 from tests.equipment.time_limits import (  # noqa: E402
     pytest_collection_modifyitems,
     pytest_configure,
+    pytest_exception_interact,
     pytest_runtest_protocol,
-    pytest_runtest_teardown,
     pytest_unconfigure,
 )
+from tests.equipment.time_limits import pytest_sessionfinish as end_time_limits  # noqa: E402
 
 
 @pytest.hookimpl(wrapper=True)
@@ -70,12 +74,14 @@ def pytest_collection() -> Generator[None, object, object]:
         gc.enable()
         gc.collect()
         gc.freeze()
-        gc.set_threshold(100_000, 20, 50)
+        gc.set_threshold(300_000, 20, 50)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
+    end_time_limits()
     tell_versions(session.config)
-    gc.unfreeze()  # what libraries tear down at the end must be found
+    # What libraries tear down at the end must be found, but not by pytest, which looks through all objects five times.
+    atexit.register(gc.unfreeze)
 
 
 __all__ = [
@@ -105,8 +111,8 @@ __all__ = [
     "pytest_collection",
     "pytest_collection_modifyitems",
     "pytest_configure",
+    "pytest_exception_interact",
     "pytest_runtest_protocol",
-    "pytest_runtest_teardown",
     "pytest_sessionfinish",
     "pytest_terminal_summary",
     "pytest_testnodedown",

@@ -1,1 +1,1 @@
-"""Optional abilities of connectors, one class each. Tested by ``isinstance``, or by ``capability`` on options."""
+"""Optional abilities of connectors, one class each, tested by ``isinstance`` or ``capability``."""

@@ -18,41 +18,40 @@ if TYPE_CHECKING:
 
 
 class CountsRows(ABC):
-    """A poller that requests the vendor's own count of a day."""
+    """Poller that requests the vendor's own count of a day."""
 
     @abstractmethod
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Request the vendor's count of one day. Runs on the driver, before ``plan`` if ``counts_first`` is True.
 
-        :param tally: records each request as soon as it is sent.
-        :raises ConfigError: the credentials or the vendor's plan allow no counts of any day.
+        :raises ConfigError: no counts are allowed.
         """
 
 
 Sizes = Callable[[], Sequence[int]]
-"""Function that returns the known sizes, in decoded bytes, of the days nearest to the next day to plan."""
+"""Returns the known sizes, in decoded bytes, of the days nearest to the next day to plan."""
 
 
 class Together(NamedTuple):
-    """Number of days in the next plan, and the reason for the log, "" for none."""
+    """Number of days in the next plan, and the reason for the log, or ""."""
 
     days: int
     why: str = ""
 
 
 class SeveralDaysARequest:
-    """A poller whose plan may span consecutive days, because one request returns them all."""
+    """Poller whose plan may span consecutive days, because one request returns them all."""
 
     days_per_plan: int
     """Largest number of days in a plan."""
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return how many days the next plan should span. Default: :attr:`days_per_plan`. Runs on the driver."""
+        """Return how many days the next plan should span. Defaults to :attr:`days_per_plan`. Runs on the driver."""
         return Together(self.days_per_plan)
 
 
 class Splits(ABC):
-    """A poller that can split a day into more partitions after a request has exceeded its deadline."""
+    """Poller that can split a day into more partitions after an exceeded deadline."""
 
     @abstractmethod
     def split(self, day: Day, more_than: int) -> None:
@@ -60,67 +59,69 @@ class Splits(ABC):
 
 
 class AcceptsParts(ABC):
-    """A poller that checks a day once all its partitions are polled."""
+    """Poller that checks a day once all its partitions are polled."""
 
     @abstractmethod
     def accept(self, day: Day, counts: Mapping[str, int]) -> None:
-        """Check all partitions of a day together (DataError), and release their resources. Runs on the driver."""
+        """Check all partitions of a day together, and release their resources. Runs on the driver.
+
+        :raises DataError: they do not fit together.
+        """
 
 
 class LimitsPartitions:
-    """A poller with a limit on the partitions of a plan that are polled at the same time. None: no limit."""
+    """Poller with a limit (None for none) on a plan's partitions that are polled at the same time."""
 
     partitions_at_once: int | None = None
 
 
 class LimitsPolls:
-    """A poller with a limit on the partitions of a job that are polled at the same time. None: no limit."""
+    """Poller with a limit (None for none) on a job's partitions that are polled at the same time."""
 
     max_polls: int | None = None
 
 
 class Follows(ABC):
-    """A poller that reads increments: each day begins where the previous day ended."""
+    """Poller of increments: each day begins where the previous day ended."""
 
     @abstractmethod
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
         """Fix the rows that the day's next plans read, and return the position where they end.
 
-        Runs on the driver, before ``plan``. Without it, as for ``spark.read``, a plan reads from the stream's
-        beginning.
+        Runs on the driver, before ``plan``.
 
-        :param after: position after which the rows begin, or None for the stream's beginning.
-        :param to: position where an earlier load of the day ended, or None to read to the source's end.
-        :return: ``to`` if given, else the last position. ``after`` if there are no rows. The ledger keeps it: at most
+        :param after: position after which the rows begin, or None.
+        :param to: position where an earlier load of the day ended, or None.
+        :return: ``to`` if given, else the last position. ``after`` without rows. At most
             :data:`.stage.spans.MAX_POSITION_CHARACTERS` characters, no secret.
         :raises ConfigError: the position does not belong to this source.
-        :raises RowsLostError: new rows would be skipped, and the source is not a :class:`.ReloadsWhenLost`.
+        :raises RowsLostError: new rows would be skipped.
         """
 
 
 class Resumes(ABC):
-    """A poller whose complete partitions survive the death of a driver: the next try does not poll them again.
+    """Poller whose complete partitions survive the death of a driver.
 
-    Each partition must be correct by itself, whenever it is polled, and need nothing of the driver that planned it.
+    Each partition must be correct by itself, whenever it is polled.
     """
 
     begins_anew: str = ""
-    """Reason why this stream cannot resume, with the remedy, for the log. "" if it can."""
+    """Reason why this stream cannot resume, with the remedy, or ""."""
 
     @abstractmethod
     def resume(self, day: Day, parts: Sequence[InputPartition]) -> Sequence[InputPartition]:
         """Plan a day as an earlier try did. Runs on the driver. If the returned partitions differ, all are polled.
 
-        :param parts: the earlier try's partitions, read from the stage. Check them: others may write there.
+        :param parts: the earlier try's partitions. Check them: others may write there.
         """
 
 
 class ReadBySpark(ABC):
-    """A poller whose rows Spark reads. Jobs call :meth:`frame` and :meth:`rows_of` instead of ``poll``."""
+    """Poller whose rows Spark reads, by :meth:`frame` and :meth:`rows_of` instead of ``poll``."""
 
     @abstractmethod
     def frame(self, part: InputPartition) -> Any:
-        """Return a partition as a DataFrame with one Spark partition. Reads no rows. Runs on the driver."""
+        """Return a partition as a DataFrame with one Spark partition, without reading. Runs on the driver."""
 
     @abstractmethod
     def rows_of(

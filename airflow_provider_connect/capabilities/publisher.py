@@ -1,4 +1,4 @@
-"""Capabilities of some publishers, tested with ``isinstance``, and of sinks: ``sink.capability(StagesMarks)``."""
+"""Capabilities of publishers and sinks."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ if TYPE_CHECKING:
 
 
 class StagesByExecutors(ABC):
-    """A publisher whose executors send the staged rows to the sink between ``begin`` and ``commit``."""
+    """Publisher whose executors send the staged rows to the sink between ``begin`` and ``commit``."""
 
     @abstractmethod
     def begin(self, publish: Publish) -> Any:
-        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled for every :meth:`put`."""
+        """Prepare one publish. Runs on the driver, once an attempt. The token is pickled."""
 
     def shares(self, files: Sequence[StagedFile]) -> list[tuple[StagedFile, ...]]:
-        """Split a day's files into shares, one for each :meth:`put`. Default: one file a share. Runs on the driver."""
+        """Split a day's files into shares, one for each :meth:`put`. Runs on the driver. Default: one file a share."""
         return [(file,) for file in files]
 
     @abstractmethod
@@ -41,7 +41,7 @@ class StagesByExecutors(ABC):
 
 
 class Confirms(ABC):
-    """A publisher that can record that a day is unchanged, without publishing it again."""
+    """Publisher that can record that a day is unchanged."""
 
     @abstractmethod
     def confirm(self, publish: Publish) -> LedgerRow:
@@ -49,71 +49,71 @@ class Confirms(ABC):
 
 
 class TellsDifferences(ABC):
-    """A publisher that can compare a staged day with the published day that it will replace."""
+    """Publisher that can compare a staged day with the published day that it will replace."""
 
     @abstractmethod
     def differences(self, publish: Publish) -> Differences | None:
-        """Count the rows that the staged day adds, changes and lacks. None if unknown.
+        """Count the rows that the staged day adds, changes and lacks, None if unknown.
 
         Runs on the driver, before the publish.
         """
 
 
 class CommitCountsDifferences:
-    """A publisher whose commit writes the differences into the ledger row: only the sink can compare its rows."""
+    """Publisher whose commit writes the differences into the ledger row."""
 
 
 class Erases(ABC):
-    """A publisher that keeps an erase list of people's ids, and deletes their rows from the target."""
+    """Publisher that keeps an erase list of people's ids, and deletes their rows from the target."""
 
     @abstractmethod
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Return the number of rows that :meth:`erase` would delete, by day. Changes nothing and starts no job."""
+        """Return the number of rows that :meth:`erase` would delete, by day. Changes nothing."""
 
     @abstractmethod
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add values to the erase list, then delete their rows from all days. Jobs may run meanwhile.
+        """Add values to the erase list, then delete their rows from all days.
 
-        Safe to repeat, also after a kill: listed values are searched again.
+        Safe to repeat, also after a kill.
 
-        :param shaping: digests of the shapes that made the values, for the list.
+        :param shaping: digests of the shapes that made the values.
         :raises ConfigError: the target has no such column, or its list is full or belongs to another column or other
             shapes.
-        :raises RetriableError: the sink is unreachable, or other writers committed first several times. Rows remain.
+        :raises RetriableError: the sink is unreachable, or other writers committed first.
         """
 
     def copies(self) -> list[str]:
-        """Describe the places whose rows :meth:`erase` does not delete, such as rejects, with remedies."""
+        """Describe the places whose rows :meth:`erase` does not delete, with remedies."""
         return []
 
 
 class KeepsRejects(ABC):
-    """A publisher whose sink keeps the rejected records of published days."""
+    """Publisher whose sink keeps the rejected records of published days."""
 
     @abstractmethod
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
         """Yield the rejects of each published day from ``first`` to ``last``, oldest day first.
 
-        :param records: largest number of a day's records that come with their content.
+        :param records: most records of a day with their content.
         """
 
 
 class Sweeps(ABC):
-    """A publisher whose dead attempts leave files or tables in the sink."""
+    """Publisher whose dead attempts leave files or tables in the sink."""
 
     @abstractmethod
     def sweep(self) -> int:
-        """Delete leftovers of long-dead attempts, on the driver, last in each job. Returns their number."""
+        """Delete leftovers of long-dead attempts, on the driver. Returns their number."""
 
     @abstractmethod
     def leftovers(self) -> list[str]:
-        """Return the names of the files or tables that :meth:`sweep` would delete now. Changes nothing."""
+        """Return the names of the leftovers that :meth:`sweep` would delete now."""
 
 
 class KeepsNotes(ABC):
-    """A publisher whose ledger keeps notes: definitions of the stream, alarms and their answers."""
+    """Publisher whose ledger keeps notes."""
 
     @abstractmethod
     def note(self, note: LedgerNote) -> None:
@@ -121,7 +121,7 @@ class KeepsNotes(ABC):
 
 
 class InspectsTarget(ABC):
-    """A publisher that can check the target for a person, before the first load."""
+    """Publisher that can check the target before the first load."""
 
     @abstractmethod
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
@@ -136,28 +136,28 @@ class RewrittenRows(NamedTuple):
 
 
 class RewritesByKey(ABC):
-    """A publisher that merges by key, and can write a table by key that another write mode has filled."""
+    """Publisher that merges by key, and can rewrite by key a table that another write mode has filled."""
 
     @abstractmethod
     def rewrite_by_key(self) -> RewrittenRows:
-        """Keep the newest row of each key, so that later publishes can merge. Safe to repeat."""
+        """Keep the newest row of each key. Safe to repeat."""
 
 
 class TestsConnection(ABC):
-    """A publisher that can find out in seconds whether its server answers, although its other calls wait longer."""
+    """Publisher that can find out in seconds whether its server answers."""
 
     @abstractmethod
     def test_connection(self, max_seconds: float) -> None:
-        """Return if the server answers. Runs in the Airflow task, before a stream's first load.
+        """Return if the server answers. Runs in the Airflow task.
 
-        :raises ConfigError: the server refuses the connection's user or protocol.
+        :raises ConfigError: the server refuses user or protocol.
         :raises RetriableError: no answer within ``max_seconds``.
         """
 
 
 class StagesMarks(ABC):
-    """A sink whose staged files become the target's, and so need the columns of :mod:`.stage.soft_deletes`."""
+    """Sink whose staged files become the target's, and need the columns of :mod:`.stage.soft_deletes`."""
 
     @abstractmethod
     def stages_marks(self, kind: SourceKind) -> bool:
-        """Return True if staged rows of ``kind`` need the columns that mark rows which a snapshot lacks."""
+        """Return True if staged rows of ``kind`` need the mark columns."""

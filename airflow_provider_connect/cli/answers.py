@@ -63,14 +63,14 @@ def _accept(args: Namespace, pipeline: RenderedTask, publisher: Publisher, prese
 
 def present_definition(pipeline: RenderedTask, connections: Connections) -> StreamDefinition:
     """Build a stream's definition from the DAG's present options, without the record key, which only a run reads."""
-    declared_options = DeclaredOptions(*pipeline.task.require_operator().declared_options)
+    declared_options = DeclaredOptions(*pipeline.task.declared_options)
     return declared_options.build_definition(pipeline.source, pipeline.sink, pipeline.chain, connections)
 
 
 def published_definition(pipeline: RenderedTask, publisher: Publisher) -> StreamDefinition | None:
-    """Return the definition of the newest publish. None if the ledger has none.
+    """Return the definition of the newest publish, if any.
 
-    :raises ConfigError: the sink keeps no definitions, or the definition's note is missing.
+    :raises ConfigError: it is missing.
     """
     if not isinstance(publisher, KeepsNotes):
         raise ConfigError(f"sink {pipeline.sink.name!r} keeps no definitions, so options cannot be compared")
@@ -131,7 +131,6 @@ def resume(args: Namespace) -> int:
 
 
 def _position_of(pipeline: RenderedTask, connections: Connections, text: str) -> str:
-    """Return the position in ``text``. ``now`` is the source's present end."""
     day = pipeline.task.parse_day(None)
     with open_source(pipeline.source, connections[pipeline.source.conn_id]) as poller:
         poller.schema()

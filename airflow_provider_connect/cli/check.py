@@ -1,7 +1,4 @@
-"""``airflow connect check``: checks a pipeline before any row is moved.
-
-Creates nothing in the sink. A check that would have to is reported as ``not checked``.
-"""
+"""``airflow connect check``: checks a pipeline, and creates nothing in the sink."""
 
 from __future__ import annotations
 
@@ -9,13 +6,13 @@ import datetime as dt
 import secrets
 from argparse import Namespace
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from airflow_provider_connect.capabilities.poller import ReadBySpark
 from airflow_provider_connect.capabilities.publisher import InspectsTarget
-from airflow_provider_connect.capabilities.source import Inspects
+from airflow_provider_connect.capabilities.source import Inspects, ListsStreams, require_lister
 from airflow_provider_connect.cli.check_functions import describe_function_days, function_tasks
 from airflow_provider_connect.cli.check_schedule import describe_next_days
 from airflow_provider_connect.cli.check_spark import describe_spark
@@ -42,7 +39,7 @@ from airflow_provider_connect.polling.quota.turns import Turns
 from airflow_provider_connect.registry import column_names, quota_of, requests_for
 from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Connections
-from airflow_provider_connect.source import Source
+from airflow_provider_connect.source import ListedStream, Source
 from airflow_provider_connect.stage.transform import parse_transform, transform_problem
 from airflow_provider_connect.window import Day
 
@@ -63,7 +60,7 @@ Depth = Literal["offline", "login", "poll"]
 
 @command
 def check(args: Namespace) -> int:
-    """Print a line for each check. The worst result decides the exit code."""
+    """Print a line for each check."""
     depth = _depth(args)
     if args.all:
         lines = _check_all(args, depth)
@@ -107,7 +104,6 @@ def _check_all(args: Namespace, depth: Depth) -> list[dict[str, Any]]:
 
 
 def _check_dag(dag: Any, args: Namespace, depth: Depth) -> list[dict[str, Any]]:
-    """Check a DAG's tasks, or only the task that the arguments name."""
     functions = [task_id for task_id in function_tasks(dag) if args.task_id in (None, task_id)]
     if functions and (args.task_id is not None or not tasks_of_dag(dag)):
         return _check_functions(dag, functions)
@@ -148,7 +144,7 @@ class CheckReport:
             self.lines.append({"task": self.task, "what": subject, "state": state, "found": text})
 
     def run_step(self, subject: str, step: Callable[[], _Result]) -> _Result | None:
-        """Return the result of a step. If the step raises, add its problems as lines and return None."""
+        """Return the result of a step. Turns its error into lines and returns None."""
         try:
             return step()
         except RetriableError as error:
@@ -162,9 +158,10 @@ class CheckReport:
 
 
 def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth: Depth = "login") -> None:
-    """Check a task step by step. Stops if the next step needs a failed one's result."""
+    """Check a task step by step, until the next step needs a failed one's result."""
     day = report.run_step("options", lambda: task.parse_day(text))
-    pipeline = None if day is None else report.run_step("options", lambda: task.render(day))
+    render = task.render_whole if task.stream is None else task.render
+    pipeline = None if day is None else report.run_step("options", lambda: render(day))
     if day is None or pipeline is None:
         return
     report.add("options", FINE, f"{pipeline.source.name}/{pipeline.source.stream_key} into {pipeline.sink.target}")
@@ -177,6 +174,42 @@ def check_task(task: DeclaredTask, text: str | None, report: CheckReport, depth:
         report.add("source, sink, spark", UNKNOWN, "--offline: none of them was asked")
         return
     report.run_step("spark", lambda: report.add("spark", FINE, describe_spark(task.require_operator())))
+    if pipeline.source.capability(ListsStreams) is None:
+        _check_stream(pipeline, connections, day, report, depth)
+    else:
+        report.run_step("source", lambda: _check_streams(pipeline, connections, day, report, depth))
+
+
+def _check_streams(
+    pipeline: RenderedTask, connections: Connections, day: Day, report: CheckReport, depth: Depth
+) -> None:
+    """Check each stream of a task that has many. Checks without a problem are counted, not listed."""
+    lister = require_lister(pipeline.source)
+    listing = lister.list_streams(connections[pipeline.source.conn_id])
+    for title, problem in listing.problems.items():
+        report.add(title, PROBLEM, problem)
+    fine_count = 0
+    for stream in listing.streams:
+        stream_report = CheckReport(report.task)
+        pipeline_of_stream = stream_report.run_step("options", partial(_pipeline_of, pipeline, stream))
+        if pipeline_of_stream is not None:
+            _check_stream(pipeline_of_stream, connections, day, stream_report, depth)
+        findings = [line for line in stream_report.lines if line["state"] not in (FINE, UNKNOWN)]
+        for line in findings:
+            report.add(f"{stream.title}: {line['what']}", line["state"], line["found"])
+        fine_count += not findings
+    report.add("streams", FINE, f"{fine_count} of {len(listing.streams)} have no problem")
+
+
+def _pipeline_of(pipeline: RenderedTask, stream: ListedStream) -> RenderedTask:
+    """Return source and sink of one stream of a task that has many."""
+    source = require_lister(pipeline.source).stream_source(stream.choices[0])
+    return replace(pipeline, source=source, sink=pipeline.sink.for_stream(stream.names))
+
+
+def _check_stream(
+    pipeline: RenderedTask, connections: Connections, day: Day, report: CheckReport, depth: Depth
+) -> None:
     schema = _check_source_columns(pipeline.source, connections[pipeline.source.conn_id], day, report)
     if schema is not None:
         schema = _check_shapes(pipeline, connections, schema, report)
@@ -251,7 +284,6 @@ def _read_schema(source: Source, connection: Connection, report: CheckReport) ->
 def _check_shapes(
     pipeline: RenderedTask, connections: Connections, schema: pa.Schema, report: CheckReport
 ) -> pa.Schema | None:
-    """Return the schema after the shapes. None if a shape does not fit the source's columns, or lacks a connection."""
     if not pipeline.chain:
         return schema
 
@@ -263,6 +295,13 @@ def _check_shapes(
     if shaped_schema is not None:
         report.add("shapes", FINE, f"{len(pipeline.chain.shapes)} shapes, {len(shaped_schema)} columns after them")
     return shaped_schema
+
+
+def _fitted(pipeline: RenderedTask, schema: pa.Schema) -> pa.Schema:
+    """Return the columns after the sink's own shapes, as in a job."""
+    if pipeline.transform is not None:
+        return schema
+    return Chain.of(pipeline.sink.shapes_for(schema)).result_schema(schema)
 
 
 def _check_transform(transform: str, report: CheckReport) -> None:
@@ -283,7 +322,7 @@ def _check_sink(
             problems: list[str] = []
             if not isinstance(publisher, InspectsTarget):
                 report.add("sink", UNKNOWN, f"sink {pipeline.sink.name!r} can check this only while it loads a day")
-            elif not (problems := publisher.inspect(schema, [day], pipeline.source.kind)):
+            elif not (problems := publisher.inspect(_fitted(pipeline, schema), [day], pipeline.source.kind)):
                 report.add("sink", FINE, f"{pipeline.sink.target} accepts these columns")
             for problem in problems:
                 report.add("sink", PROBLEM, problem)

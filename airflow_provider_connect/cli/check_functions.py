@@ -1,4 +1,4 @@
-"""Checks the ``@task.connect`` tasks of a DAG, whose source and sink only a run knows."""
+"""Checks the ``@task.connect`` tasks of a DAG."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def function_tasks(dag: Any) -> list[str]:
 
 
 def describe_function_days(dag: Any, task_id: str) -> str | None:
-    """Describe why the runs of the task's DAG name no day. None if they do, or if the task has ``days=``."""
+    """Describe why the runs of the task's DAG name no day, None if they do."""
     task = dag.get_task(task_id)
     options = task.partial_kwargs if isinstance(task, MappedOperator) else task.options
     problem = None if options.get("days") else describe_missing_interval(dag)

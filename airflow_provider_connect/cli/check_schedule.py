@@ -17,7 +17,7 @@ from airflow_provider_connect.window import Day, days_of_window, parse_days
 
 
 def describe_next_days(task: DeclaredTask, current_time: dt.datetime) -> str | None:
-    """Describe the days of the task's next run. None if only the run names them.
+    """Describe the days of the task's next run, None if only the run names them.
 
     :raises ConfigError: the days cannot be loaded, or the schedule fits no day of the source.
     """
@@ -48,7 +48,6 @@ def _require_begun(days: list[Day], current_time: dt.datetime) -> list[Day]:
 
 
 def _core_timetable(timetable: Any) -> CoreCronTimetable | None:
-    """Return the scheduler's form of a timetable with cron intervals, or None for another timetable."""
     if isinstance(timetable, (DailyTimetable, EveryTimetable)):
         return timetable
     if isinstance(timetable, CronDataIntervalTimetable):

@@ -14,10 +14,10 @@ from airflow_provider_connect.submit.master import require_master
 
 
 def describe_spark(operator: ConnectOperator) -> str:
-    """Describe the operator's Spark. Checks it without starting it.
+    """Describe the operator's Spark, without starting it.
 
-    :raises ConfigError: the master has no known form, its host is unknown, or a local master has no Java.
-    :raises RetriableError: no standalone master accepts connections.
+    :raises ConfigError: a wrong master, an unknown host, or no Java for a local master.
+    :raises RetriableError: no master accepts connections.
     """
     conn_id = operator._conn_id
     with database_connections():

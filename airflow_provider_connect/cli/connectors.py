@@ -1,7 +1,4 @@
-"""``airflow connect docs`` and ``new``: print a connector's options, and write the skeleton of a new connector.
-
-A new skeleton passes the first step of the conformance suite.
-"""
+"""``airflow connect docs`` and ``new``: print a connector's options, and write a new connector's skeleton."""
 
 from __future__ import annotations
 
@@ -29,7 +26,7 @@ from airflow_provider_connect.errors import ConfigError
 class Option:
     """An option of a connector.
 
-    :param type: type as text. Allowed values are quoted, separated by ``|``.
+    :param type: as text. Allowed values are quoted, separated by ``|``.
     :param default: Python literal. None if the option is required.
     """
 
@@ -110,6 +107,22 @@ _NAME = "[a-z][a-z0-9_]*"
 
 
 @command
+def write_new(args: Namespace) -> int:
+    """Write a connector's skeleton, or the declarations of a manifest's streams."""
+    if args.kind != "rest":
+        if args.name is None or args.manifest is not None:
+            raise ConfigError(f"new {args.kind}: name the connector, without --from")
+        write_connector(args)
+        return 0
+    if args.manifest is None or args.name is not None:
+        raise ConfigError(
+            "new rest: --from names the manifest. A single stream is proposed by 'airflow connect propose'"
+        )
+    from airflow_provider_connect.cli.declarations import write_declarations  # noqa: PLC0415  # a skeleton does without
+
+    return write_declarations(args)
+
+
 def write_connector(args: Namespace) -> None:
     """Write a skeleton and its test into the working folder, and print the next step."""
     paths = write_scaffold(args.kind, args.name, Path.cwd())
@@ -124,7 +137,7 @@ def write_connector(args: Namespace) -> None:
 def write_scaffold(kind: str, name: str, folder: Path) -> list[Path]:
     """Write a connector's module and its test, and return their paths.
 
-    :raises ConfigError: the name is invalid or taken, or a file exists. Nothing is written.
+    :raises ConfigError: the name is invalid or taken, or a file exists.
     """
     if not re.fullmatch(_NAME, name) or keyword.iskeyword(name):
         raise ConfigError(

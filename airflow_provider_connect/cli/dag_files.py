@@ -1,7 +1,4 @@
-"""Reads DAG files from Airflow's bundles, for commands.
-
-A broken file does not hide the other DAGs, and nothing is written into Airflow's database.
-"""
+"""Reads DAG files from Airflow's bundles, for commands."""
 
 from __future__ import annotations
 
@@ -31,7 +28,7 @@ class DagFiles:
     def require(self, dag_id: str) -> Any:
         """Return a DAG.
 
-        :raises ConfigError: no file declares it. The message shows the files that cannot be imported.
+        :raises ConfigError: no file declares it.
         """
         if dag_id in self.dags:
             return self.dags[dag_id]
@@ -45,7 +42,7 @@ def read_dag_files(bundles: Sequence[str], dag_id: str | None = None) -> DagFile
     """Read the DAG files of bundles, up to the bundle that has ``dag_id``.
 
     :param bundles: empty for all.
-    :param dag_id: the only DAG that is needed. Files may then skip others.
+    :param dag_id: the only DAG that is needed, if set.
     :raises ConfigError: a bundle is unknown.
     """
     manager: Any = DagBundlesManager()  # type: ignore[no-untyped-call]

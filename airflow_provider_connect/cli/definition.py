@@ -1,4 +1,4 @@
-"""All commands and their arguments, for Airflow's command line. Every call of ``airflow`` reads this module."""
+"""All commands and their arguments, for Airflow's command line."""
 
 from __future__ import annotations
 
@@ -81,8 +81,21 @@ _POLL = _arg("--poll", action="store_true", help="Also poll the first row of the
 _PAGE_NAME = _arg("name", nargs="?", help="A connector, such as mixpanel or delta, or a page (default: list the pages)")
 _PAGE = _arg("--page", action="store_true", help="Print the page, if a connector has the same name")
 _CONNECTOR = _arg("connector", help="Its name, such as mixpanel or delta")
-_KIND = _arg("kind", choices=("source", "sink"), help="The kind of connector")
-_NAME = _arg("name", help="Its name: lower-case letters, digits and underscores")
+_KIND = _arg("kind", choices=("source", "sink", "rest"), help="A connector, or declarations of REST streams")
+_NAME = _arg("name", nargs="?", help="The connector's name: lower-case letters, digits and underscores")
+_MANIFEST_ARGUMENTS = (
+    _arg(
+        "--from",
+        dest="manifest",
+        metavar="FILE",
+        help="rest: an Airbyte low-code manifest, or a dlt rest_api config as YAML or JSON",
+    ),
+    _arg("--to", metavar="FOLDER", help="rest: folder for the files (default: the connection's id)"),
+    _arg(
+        "--config", metavar="FILE", help="rest: values of the manifest's config as YAML or JSON. Secrets are not read"
+    ),
+    _arg("--check", action="store_true", help="rest: request the first two pages of each stream in the folder"),
+)
 _DAG_ARGUMENTS = (ARG_BUNDLE_NAME, ARG_OUTPUT)
 
 
@@ -221,7 +234,17 @@ _COMMANDS = (
         _PAGE,
         ARG_OUTPUT,
     ),
-    _command("new", "connectors.write_connector", "Write the skeleton of a connector, with a test", _KIND, _NAME),
+    _command(
+        "new",
+        "connectors.write_new",
+        "Write the skeleton of a connector, or REST declarations from a manifest",
+        _KIND,
+        _NAME,
+        *_MANIFEST_ARGUMENTS,
+        _CONN_ID,
+        _FOR_DAY,
+        ARG_OUTPUT,
+    ),
     _command(
         "preview",
         "preview.show_rows",

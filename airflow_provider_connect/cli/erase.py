@@ -1,7 +1,6 @@
 """``airflow connect erase``: counts or deletes people's rows in a sink.
 
-Ids come from a file or the standard input, since Airflow's audit log keeps the arguments of each call. No id is
-printed.
+Ids come from a file or the standard input.
 """
 
 from __future__ import annotations
@@ -50,7 +49,7 @@ def read_ids(file: str) -> list[str]:
     """Read ids, one a line. Skips empty lines.
 
     :param file: path, or ``-`` for the standard input.
-    :raises ConfigError: the file cannot be read, or is not UTF-8.
+    :raises ConfigError: unreadable, or not UTF-8.
     """
     if file == STANDARD_INPUT:
         if sys.stdin.isatty():

@@ -6,12 +6,18 @@ import datetime as dt
 import json
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any
 
 from airflow_provider_connect import offsets
-from airflow_provider_connect.cli.tasks import RenderedTask, accept_former_day, connect_task, connect_tasks
+from airflow_provider_connect.cli.tasks import (
+    DeclaredTask,
+    RenderedTask,
+    accept_former_day,
+    connect_task,
+    connect_tasks,
+)
 from airflow_provider_connect.cli.terminal import (
     EXIT_PROBLEMS,
     ask_consent,
@@ -118,11 +124,14 @@ def _no_gaps_text(readable: Sequence[Offset]) -> str:
 
 
 def _selected_offsets(args: Namespace) -> dict[str, Offset | None]:
-    return offsets.stored_offsets() if args.offset is None else dict([_find_offset(args)])
+    stored = offsets.stored_offsets()
+    if args.offset is None or args.offset.removeprefix(offsets.PREFIX) in stored or "/" in args.offset:
+        return stored if args.offset is None else dict([_find_offset(args)])
+    names = [_name_of_offset(task, stored) for task in connect_tasks(args.offset, args.task_id, args.bundle_name)]
+    return {name: stored[name] for name in names}
 
 
 def _find_offset(args: Namespace) -> tuple[str, Offset | None]:
-    """Return an offset by its name, with or without the prefix of Variables, or by DAG and task."""
     offsets_by_name = offsets.stored_offsets()
     name = args.offset.removeprefix(offsets.PREFIX)
     if name in offsets_by_name:
@@ -130,12 +139,16 @@ def _find_offset(args: Namespace) -> tuple[str, Offset | None]:
     if "/" in name:
         hint = suggest_nearest(name, offsets_by_name) if offsets_by_name else "there are no offsets"
         raise ConfigError(f"no offset is named {name!r}: {hint}")
-    task = connect_task(args.offset, args.task_id, args.bundle_name)
+    name = _name_of_offset(connect_task(args.offset, args.task_id, args.bundle_name), offsets_by_name)
+    return name, offsets_by_name[name]
+
+
+def _name_of_offset(task: DeclaredTask, offsets_by_name: Mapping[str, Offset | None]) -> str:
     pipeline = task.render(task.parse_day(None))
     name = offsets.variable_key(pipeline.source, pipeline.sink).removeprefix(offsets.PREFIX)
     if name not in offsets_by_name:
         raise ConfigError(f"task {task.name} has no offset. It has published no day into {pipeline.sink.target}")
-    return name, offsets_by_name[name]
+    return name
 
 
 def _ask_reset(name: str, offset: Offset | None) -> bool:

@@ -9,7 +9,6 @@ from airflow_provider_connect.errors import ConfigError
 
 _PACKAGE = Path(__file__).parents[1]
 _FOLDERS = (_PACKAGE / "pages", _PACKAGE.parent / "docs")
-"""In the wheel, and in a clone."""
 
 
 def page_names() -> list[str]:
@@ -26,7 +25,7 @@ def title_of(name: str) -> str:
 def read_page(name: str) -> str:
     """Return a page as Markdown.
 
-    :raises ConfigError: there is no such page.
+    :raises ConfigError: there is none.
     """
     path = _folder() / f"{name}.md"
     if name not in page_names():

@@ -1,4 +1,4 @@
-"""``airflow connect plan``: cost of loading days, from the vendor's limits and the duration of earlier loads."""
+"""``airflow connect plan``: cost of loading days."""
 
 from __future__ import annotations
 
@@ -69,10 +69,7 @@ def _ledger_figures(pipeline: RenderedTask, ledger: Ledger, days: Sequence[Day])
 
 
 def median_seconds(rows: Sequence[LedgerRow]) -> float | None:
-    """Return the median seconds from a day's poll to its publish. None if no row has both times.
-
-    Skips confirmed days: their poll time is the last run's, their publish time the first's.
-    """
+    """Return the median seconds from a day's poll to its publish, or None. Skips confirmed days."""
     durations = [
         (row.published_at - row.polled_at).total_seconds()
         for row in rows

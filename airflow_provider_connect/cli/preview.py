@@ -1,4 +1,4 @@
-"""``airflow connect preview``: the first rows of a day as the sink would get them, without Spark. Writes nothing."""
+"""``airflow connect preview``: the first rows of a day as the sink would get them."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def show_rows(args: Namespace) -> None:
 
 
 def first_rows(source: Source, chain: Chain, connections: Connections, day: Day, max_rows: int) -> list[dict[str, Any]]:
-    """Return up to ``max_rows`` rows of a day. Stops the poll once it has them.
+    """Return up to ``max_rows`` rows of a day.
 
     :raises QuotaError: the source's quota has no room now.
     :raises ConnectError: the poll failed.
@@ -95,9 +95,9 @@ def _poll_rows(poller: Poller, day: Day, max_rows: int, tally: Tally, shape: _Sh
 
 @contextmanager
 def _reserve_requests(quota: Quota, requests: int, tally: Tally) -> Iterator[None]:
-    """Reserve requests of a quota, and return the unsent ones at the end. Raises QuotaError if it has no room now.
+    """Reserve requests of a quota, and return the unsent ones. Raises QuotaError without room.
 
-    Never waits in the queue: tasks would wait behind a person who may not come back.
+    Never queues.
     """
     turns = Turns(VariableStore(), quota)
     want = QuotaClaim(asker=secrets.token_hex(8), requests=requests, least=requests, rank=1)

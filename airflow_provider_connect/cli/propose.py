@@ -1,4 +1,4 @@
-"""``airflow connect propose``: a source proposes options from a sample. Loads nothing, prints no value of a record."""
+"""``airflow connect propose``: a source proposes options from a sample."""
 
 from __future__ import annotations
 

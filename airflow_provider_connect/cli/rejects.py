@@ -25,7 +25,6 @@ from airflow_provider_connect.window import ONE_DAY, Day, parse_days
 
 _DAYS = 30
 _REASONS = 3
-"""Number of reasons that a table shows for a day. JSON and YAML show all."""
 
 
 @command
@@ -68,10 +67,7 @@ def show_rejects(args: Namespace) -> int:
 
 @dataclass
 class RejectCounts:
-    """A day's rejects, counted by origin and reason.
-
-    :param remaining: number of rejects that the sink still has.
-    """
+    """A day's rejects, counted by origin and reason."""
 
     day_rejects: DayRejects
     remaining: int = 0
@@ -93,7 +89,7 @@ class RejectCounts:
 
     @property
     def rejected(self) -> int:
-        """Number of rejects by the ledger. If the ledger has no number, the sink's."""
+        """Number of rejects by the ledger, else by the sink."""
         return self.remaining if self.day_rejects.ledger_count is None else self.day_rejects.ledger_count
 
     @property
@@ -131,7 +127,7 @@ def _first_and_last_day(task: DeclaredTask, text: str | None) -> tuple[dt.date, 
 
 
 def format_reasons(count_by_reason: Mapping[str, int], output: str) -> dict[str, int] | str:
-    """Format the number of rejects by reason: a dict for JSON and YAML, else a text with the most frequent reasons."""
+    """Format the number of rejects by reason: a dict for JSON and YAML, else a text."""
     counter = Counter(count_by_reason)
     if output in ("json", "yaml"):
         return dict(counter.most_common())

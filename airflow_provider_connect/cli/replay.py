@@ -1,7 +1,4 @@
-"""``airflow connect rejects replay``: polls a day again with the DAG's present options and compares the rejects.
-
-Loads the whole day as a task would (:mod:`.run`), so the source must still have the day.
-"""
+"""``airflow connect rejects replay``: polls a day again and compares the rejects."""
 
 from __future__ import annotations
 
@@ -22,10 +19,7 @@ from airflow_provider_connect.window import Day
 
 @dataclass(frozen=True)
 class DayInSink:
-    """A day's ledger row and rejects.
-
-    :param reasons: number of the sink's remaining rejects by reason.
-    """
+    """A day's ledger row and rejects."""
 
     row: LedgerRow
     rejected: int
@@ -33,7 +27,6 @@ class DayInSink:
 
 
 def _replay(args: Namespace) -> int:
-    """Replay a day, and print its rejects before and after. The exit code is :data:`.EXIT_PROBLEMS` if any remain."""
     accept_former_day(args)
     task = connect_task(args.dag_id, args.task_id, args.bundle_name)
     day = task.day_of(args.day)
@@ -81,10 +74,6 @@ def _read_day(pipeline: RenderedTask, day: Day) -> DayInSink | None:
 
 
 def _require_replayable(pipeline: RenderedTask, day: Day, newest: list[Any]) -> None:
-    """Refuse a day that a replay cannot mend: an older snapshot, an increment, or a day in a sink that only appends.
-
-    :param newest: the newest published snapshot's day. Empty for other kinds of rows.
-    """
     name = pipeline.task.name
     if pipeline.source.kind == "increment":
         raise ConfigError(
@@ -148,7 +137,6 @@ def _is_same_answer(old_state: DayInSink, new_state: DayInSink) -> bool:
 
 
 def _has_same_keys(old_state: DayInSink, new_state: DayInSink) -> bool:
-    """Return True if keys and rejects are equal, and a ledger row lacks its answer's digest (without a lookback)."""
     if None not in (old_state.row.answer, new_state.row.answer) or new_state.row.digest is None:
         return False
     old, new = ((state.row.digest, state.rejected, state.reasons) for state in (old_state, new_state))

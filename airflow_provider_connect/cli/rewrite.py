@@ -1,4 +1,4 @@
-"""``airflow connect rewrite``: writes a sink's table once by key, so that a task can merge into it."""
+"""``airflow connect rewrite``: writes a sink's table once by key."""
 
 from __future__ import annotations
 

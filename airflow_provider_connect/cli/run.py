@@ -8,7 +8,7 @@ import socket
 import uuid
 from argparse import Namespace
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from types import SimpleNamespace
 from typing import Any
@@ -16,32 +16,40 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowException, TaskDeferred
 
 from airflow_provider_connect.cli.run_log import RunLog, print_run
-from airflow_provider_connect.cli.tasks import DeclaredTask, connect_task
+from airflow_provider_connect.cli.tasks import DeclaredTask, whole_task
 from airflow_provider_connect.cli.terminal import command, print_note, print_rows
 from airflow_provider_connect.errors import ConnectError, RetriableError
 
 _COLUMNS = ("day", "status", "rows_written", "duplicates", "rejected", "generation", "link")
 _PROCESS_VARIABLE = "_AIRFLOW_PROCESS_CONTEXT"
-"""Environment variable that makes Airflow's SDK read connections from the database, as in Airflow's servers."""
+"""Environment variable that makes Airflow's SDK read connections from the database."""
 
 
 def _run_days(args: Namespace) -> None:
-    task = connect_task(args.dag_id, args.task_id, args.bundle_name)
+    task = whole_task(args.dag_id, args.task_id, args.bundle_name)
     days, log = days_to_move(task, args.days), RunLog()
     if not args.verbose:
         print_run(task.require_operator(), log)
     with log.signs_of_life():
         report = move_days(task, days)
-    print_rows([{name: day.get(name) for name in _COLUMNS} for day in report["days"]], args.output)
+    print_rows(list(_report_lines(report)), args.output)
 
 
 run_days = command(_run_days, changes=True)
 
 
+def _report_lines(report: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a line for each day. With many streams, it begins with the stream's name."""
+    if "streams" not in report:
+        yield from ({name: day.get(name) for name in _COLUMNS} for day in report["days"])
+    for stream, stream_report in report.get("streams", {}).items():
+        yield from ({"stream": stream, **line} for line in _report_lines(stream_report))
+
+
 def days_to_move(task: DeclaredTask, days: str | None) -> str:
     """Return the command's ``--days``, else the task's ``days=``, else yesterday in the source's zone.
 
-    :raises ConfigError: the task's ``days=`` is a template that only a run can render.
+    :raises ConfigError: only a run can render the task's ``days=``.
     """
     declared = task.require_operator().days
     if days is None:
@@ -52,14 +60,16 @@ def days_to_move(task: DeclaredTask, days: str | None) -> str:
 
 
 def move_days(task: DeclaredTask, days: str) -> dict[str, Any]:
-    """Do a task's work in this process and return its short report. Published days are loaded again, as after a clear.
+    """Do a task's work in this process and return its short report.
 
     The run's name, ``cli__<host>__<unique id>``, gives it its own intent. Templates are rendered for the first day.
 
-    :raises ConnectError: the error of a failed task, or a task would have been deferred.
+    :raises ConnectError: the task failed or would have been deferred.
     """
     first = task.parse_day(days.partition("..")[0])
-    pipeline, operator = task.render(first), task.require_operator()
+    operator = task.require_operator()
+    pipeline = task.render(first) if task.stream is not None else task.render_whole(first)
+    operator.declared_options = task.declared_options
     operator.source, operator.sink, operator.days = pipeline.source, pipeline.sink, days
     operator.shape, operator.staging = pipeline.chain.shapes, pipeline.staging
     operator.transform = pipeline.transform
@@ -113,5 +123,8 @@ def _context(task: DeclaredTask) -> Any:
         try_number=1,
         xcom_push=lambda key, value: None,
     )
-    events: Any = defaultdict(lambda: SimpleNamespace(extra={}, add_partitions=lambda keys: None))
+    event = SimpleNamespace(
+        key=None, extra={}, add_partitions=lambda keys: None, add=lambda asset, extra: None
+    )  # emitted nowhere
+    events: Any = defaultdict(lambda: event)
     return {"dag_run": run, "ti": instance, "dag": task.dag, "outlet_events": events}

@@ -1,4 +1,4 @@
-"""Lines on stderr while ``airflow connect run`` works: the task's own, and one at least every five seconds."""
+"""Lines on stderr while ``airflow connect run`` works, at least one every five seconds."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ from typing import Any
 SILENT_SECONDS = 5.0
 """Longest time without a line."""
 _JOB_LINE = "connect: "
-"""Prefix of the Spark job's lines for people, see :func:`.progress.log_line`."""
 
 
 class RunLog:
-    """Logger of an operator. Prints its messages, and repeats the last one if nothing else is printed."""
+    """Logger of an operator, which repeats its last message if nothing else is printed."""
 
     def __init__(self) -> None:
         self._began = self._printed_at = time.monotonic()
@@ -60,7 +59,7 @@ class RunLog:
 
 
 class SparkOutput:
-    """Logger of Airflow's Spark hook. Prints the job's lines for people, without Spark's own output."""
+    """Logger of Airflow's Spark hook, which prints only the job's lines for people."""
 
     def __init__(self, log: RunLog) -> None:
         self._log = log

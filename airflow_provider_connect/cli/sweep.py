@@ -1,4 +1,4 @@
-"""``airflow connect sweep``: lists or deletes the leftovers of dead attempts in a sink and its stage."""
+"""``airflow connect sweep``: lists or deletes the leftovers of dead attempts."""
 
 from __future__ import annotations
 

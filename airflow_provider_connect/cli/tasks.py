@@ -1,7 +1,4 @@
-"""Tasks and sources for a command: a DAG's ConnectOperator tasks, or a source from the arguments.
-
-Templates are rendered for a day, outside of any run.
-"""
+"""Tasks and sources for a command."""
 
 from __future__ import annotations
 
@@ -11,14 +8,15 @@ import re
 from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from airflow.sdk.definitions.mappedoperator import MappedOperator
 from jinja2 import TemplateError
 
-from airflow_provider_connect import registry
+from airflow_provider_connect import offsets, registry
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.cli.dag_files import read_dag_files
 from airflow_provider_connect.cli.terminal import print_note
 from airflow_provider_connect.closing import closing_quietly
@@ -31,9 +29,13 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 from airflow_provider_connect.shapes.chain import Chain, validate_shapes
 from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKey
 from airflow_provider_connect.source import ALONE, PollContext, Poller, Source
+from airflow_provider_connect.stage.temporary import stream_staging
 from airflow_provider_connect.window import ONE_DAY, Day, parse_days, zone
 
 _DAY_TEXT = re.compile(r"\d{4}-\d\d-\d\d")
+STREAM_MARK = "#"
+"""Separates a task's id from the name of one of its streams: ``load#public.orders``."""
+_SHOWN_STREAMS = 5
 
 
 @dataclass(frozen=True)
@@ -41,21 +43,39 @@ class DeclaredTask:
     """A ConnectOperator task as its DAG file declares it.
 
     :param operator: None for a mapped task.
+    :param stream: the stream to which commands are limited, if the task has many.
     """
 
     dag: Any
     task_id: str
     operator: ConnectOperator | None
+    stream: offsets.LoadedStream | None = None
 
     @property
     def name(self) -> str:
-        """``dag.task``, for messages."""
-        return f"{self.dag.dag_id}.{self.task_id}"
+        """``dag.task``, for messages. With one stream of many, ``dag.task#stream``."""
+        name = f"{self.dag.dag_id}.{self.task_id}"
+        return name if self.stream is None else f"{name}{STREAM_MARK}{self.stream.choice}"
+
+    @property
+    def declared_options(self) -> Any:
+        """Fields of :class:`.DeclaredOptions`, of the stream if the task has many."""
+        source, *others = self.require_operator().declared_options
+        lister = source.capability(ListsStreams)
+        return (source if lister is None or self.stream is None else lister.stream_source(self.stream.choice), *others)
+
+    def streams(self) -> list[DeclaredTask]:
+        """Return the task once for each of its streams with an offset. A task of one stream returns itself."""
+        if self.operator is None or self.operator.source.capability(ListsStreams) is None or self.stream is not None:
+            return [self]
+        pipeline = self.render_whole(self.parse_day(None))
+        loaded = offsets.streams_of_keys(pipeline.source, pipeline.sink, variables.keys(offsets.PREFIX))
+        return [replace(self, stream=stream) for _, stream in sorted(loaded.items())]
 
     def require_operator(self) -> ConnectOperator:
         """Return the task's operator.
 
-        :raises ConfigError: the task is mapped, so only a run knows its arguments.
+        :raises ConfigError: the task is mapped.
         """
         if self.operator is None:
             raise ConfigError(
@@ -77,7 +97,7 @@ class DeclaredTask:
     def day_of(self, text: str | None) -> Day:
         """Parse a day. None means the task's own ``days=``, else yesterday in the source's zone.
 
-        :raises ConfigError: the text is not a day, or the task's ``days=`` names several.
+        :raises ConfigError: the text or the task's ``days=`` is not one day.
         """
         if text is None and (days := self.render_days()):
             if ".." in days:
@@ -101,7 +121,28 @@ class DeclaredTask:
             ) from None
 
     def render(self, day: Day) -> RenderedTask:
-        """Render the task's templates as in a run of this day. One ConfigError lists every problem."""
+        """Render the task's templates as in a run of this day. One ConfigError lists every problem.
+
+        :raises ConfigError: the task has many streams, and none is chosen.
+        """
+        pipeline = self.render_whole(day)
+        lister = pipeline.source.capability(ListsStreams)
+        if lister is None:
+            return pipeline
+        if self.stream is None:
+            raise ConfigError(f"task {self.name} has many streams. {self._choice_hint()}")
+        source = lister.stream_source(self.stream.choice)
+        staging = stream_staging(pipeline.staging, source.stream_key)
+        sink = pipeline.sink.for_stream(self.stream.stream.names)
+        return replace(pipeline, source=source, sink=sink, staging=staging)
+
+    def _choice_hint(self) -> str:
+        names = [f"{task.task_id}{STREAM_MARK}{task.stream.choice}" for task in self.streams() if task.stream]
+        more = ", …" if len(names) > _SHOWN_STREAMS else ""
+        return f"Name one: {', '.join(names[:_SHOWN_STREAMS])}{more}" if names else "None of them is loaded yet"
+
+    def render_whole(self, day: Day) -> RenderedTask:
+        """Do :meth:`render`, also for a task of many streams."""
         operator = self.require_operator()
         context, jinja = _template_context(operator, self.dag, day), operator.get_template_env()
         rendered_values: dict[str, Any] = {}
@@ -138,14 +179,17 @@ class RenderedTask:
         return StreamKey(connector=self.source.name, stream=self.source.stream_key)
 
     def resolve_connections(self) -> Connections:
-        """Return the connections of source, sink and shapes. One ConfigError lists every problem."""
+        """Return the connections of source, sink and shapes.
+
+        :raises ConfigError: with every problem.
+        """
         return credentials.resolve_all(
             self.source, self.sink, self.task.require_operator()._conn_id, self.chain.conn_ids
         )
 
     @contextmanager
     def open_publisher(self, connections: Connections | None = None) -> Iterator[Publisher]:
-        """Open the sink for reading its ledger, and close it at the end.
+        """Open the sink for reading its ledger.
 
         :param connections: None resolves the sink's own.
         """
@@ -154,7 +198,10 @@ class RenderedTask:
             yield publisher
 
     def resolve_sink_connections(self) -> Connections:
-        """Return the connections of the sink. One ConfigError lists every problem."""
+        """Return the connections of the sink.
+
+        :raises ConfigError: with every problem.
+        """
         connections = {conn_id: credentials.resolve_connection(conn_id) for conn_id in self.sink.connection_ids}
         refuse_any(self.sink.check(connections), "\n")
         return connections
@@ -172,7 +219,7 @@ def accept_former_day(args: Namespace) -> None:
 def parse_day(text: str | None, zone_name: str) -> Day:
     """Parse a day. None means yesterday in the zone.
 
-    :raises ConfigError: the text is not one day.
+    :raises ConfigError: not one day.
     """
     if text is None:
         return Day(date=dt.datetime.now(zone(zone_name)).date() - ONE_DAY, zone=zone_name)
@@ -192,11 +239,15 @@ def open_source(source: Source, connection: Connection, context: PollContext = A
 
 
 def connect_tasks(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> list[DeclaredTask]:
-    """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
+    """Return a DAG's ConnectOperator tasks, or only the task ``task_id``. A task of many streams is there for each.
 
-    :raises ConfigError: there is no such DAG or task, or the DAG has no ConnectOperator task.
+    :raises ConfigError: there is no such DAG, task or stream, or the DAG has no ConnectOperator task.
     """
-    return choose_tasks(require_dag(dag_id, bundles), task_id)
+    tasks = choose_tasks(require_dag(dag_id, bundles), task_id)
+    streams = [stream for task in tasks for stream in task.streams()]
+    if not streams:
+        raise ConfigError(f"task {tasks[0].name} has many streams. None of them is loaded yet")
+    return streams
 
 
 def require_dag(dag_id: str, bundles: Sequence[str] | None) -> Any:
@@ -210,18 +261,30 @@ def require_dag(dag_id: str, bundles: Sequence[str] | None) -> Any:
 def choose_tasks(dag: Any, task_id: str | None) -> list[DeclaredTask]:
     """Return a DAG's ConnectOperator tasks, or only the task ``task_id``.
 
-    :raises ConfigError: the DAG has no such task, or no ConnectOperator task.
+    :raises ConfigError: there is none.
     """
     tasks = tasks_of_dag(dag)
     if not tasks:
         raise ConfigError(f"DAG {dag.dag_id!r} has no ConnectOperator task")
     if task_id is None:
         return list(tasks.values())
+    task_id, mark, stream_name = task_id.partition(STREAM_MARK)
+    if mark and task_id in tasks:
+        return [_choose_stream(tasks[task_id], stream_name)]
     if task_id not in tasks:
         raise ConfigError(
             f"DAG {dag.dag_id!r} has no ConnectOperator task {task_id!r}: {suggest_nearest(task_id, tasks)}"
         )
     return [tasks[task_id]]
+
+
+def _choose_stream(task: DeclaredTask, name: str) -> DeclaredTask:
+    streams = task.streams()
+    names = {stream.stream.choice: stream for stream in streams if stream.stream is not None}
+    names |= {stream.stream.title: stream for stream in streams if stream.stream is not None}
+    if name not in names:
+        raise ConfigError(f"task {task.name} has loaded no stream {name!r}: {suggest_nearest(name, names)}")
+    return names[name]
 
 
 def tasks_of_dag(dag: Any) -> dict[str, DeclaredTask]:
@@ -233,12 +296,24 @@ def tasks_of_dag(dag: Any) -> dict[str, DeclaredTask]:
     }
 
 
+def whole_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
+    """Do :func:`connect_task`, but return a task of many streams as one if no stream is named."""
+    return _only_task(dag_id, choose_tasks(require_dag(dag_id, bundles), task_id))
+
+
 def connect_task(dag_id: str, task_id: str | None, bundles: Sequence[str] | None) -> DeclaredTask:
     """Return the task ``task_id``. None means the DAG's only ConnectOperator task.
 
-    :raises ConfigError: there is no such task, or there are several and none is named.
+    :raises ConfigError: there is none, or several are left.
     """
-    tasks = connect_tasks(dag_id, task_id, bundles)
+    return _only_task(dag_id, connect_tasks(dag_id, task_id, bundles))
+
+
+def _only_task(dag_id: str, tasks: Sequence[DeclaredTask]) -> DeclaredTask:
+    if len(tasks) > 1 and any(task.stream for task in tasks):
+        shown = ", ".join(task.name.removeprefix(f"{dag_id}.") for task in tasks[:_SHOWN_STREAMS])
+        more = ", …" if len(tasks) > _SHOWN_STREAMS else ""
+        raise ConfigError(f"DAG {dag_id!r} has several streams. Name one of {shown}{more}")
     if len(tasks) > 1:
         names = ", ".join(task.task_id for task in tasks)
         raise ConfigError(f"DAG {dag_id!r} has several ConnectOperator tasks. Name one of {names}")
@@ -251,7 +326,6 @@ def _is_connect_task(task: Any) -> bool:
 
 
 def _unmapped_operator(task: Any) -> ConnectOperator | None:
-    """Return the task as an operator. None if it or its task group is mapped."""
     return task if isinstance(task, ConnectOperator) and next(task.iter_mapped_task_groups(), None) is None else None
 
 
@@ -289,9 +363,9 @@ def _template_context(operator: ConnectOperator, dag: Any, day: Day) -> dict[str
 
 
 def source_of_arguments(args: Namespace) -> Source | None:
-    """Build the source from ``--source`` and ``--options``. None if a DAG is named instead.
+    """Build the source from ``--source`` and ``--options``, None if a DAG is named instead.
 
-    :raises ConfigError: neither or both are named, or the options are wrong.
+    :raises ConfigError: neither or both, or wrong options.
     """
     if (args.source is None) == (args.dag_id is None):
         raise ConfigError("name a DAG, or a connector with --source")

@@ -1,7 +1,5 @@
 """Output of commands: rows in Airflow's formats, exit codes, and errors on stderr.
 
-The text of an unexpected error is never shown: it may contain a secret.
-
 ====  =============================================================
 code  meaning
 ====  =============================================================
@@ -41,9 +39,9 @@ _MIN_WRAPPED_CHARACTERS = 36
 
 
 def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "no rows") -> None:
-    """Print rows in the format of ``--output``. A table that does not fit the terminal is printed row by row.
+    """Print rows in the format of ``--output``.
 
-    :param empty: text for people if there are no rows, on stderr. "" prints nothing.
+    :param empty: text on stderr if there are no rows.
     """
     if output in ("json", "yaml"):
         AirflowConsole().print_as(
@@ -63,7 +61,6 @@ def print_rows(rows: Sequence[Mapping[str, Any]], output: str, *, empty: str = "
 
 
 def _fits_terminal(cells: Sequence[Mapping[str, str]]) -> bool:
-    """Return whether a table is readable: only the text of its last column may be wrapped, and keeps some width."""
     columns = shutil.get_terminal_size().columns
     *_, last_column = cells[0]
     others = [{name: text for name, text in row.items() if name != last_column} for row in cells]
@@ -93,7 +90,7 @@ def shorten(value: Any) -> str:
 
 
 def print_note(text: str) -> None:
-    """Print a line on stderr, so that programs can read the rows on stdout."""
+    """Print a line on stderr."""
     sys.stderr.write(f"{text}\n")
 
 
@@ -138,7 +135,7 @@ Command = Callable[[Any], int | None]
 def command(function: Command, *, changes: bool = False) -> Callable[[Any], None]:
     """Turn a function of parsed arguments into a command. The function returns an exit code, or None for 0.
 
-    :param changes: True for a command that changes something. Airflow's audit log then records each call.
+    :param changes: True for a command that changes something, which Airflow's audit log records.
     """
 
     @functools.wraps(function)
@@ -175,7 +172,6 @@ def _exit_code(function: Command, args: Any) -> int:
 
 
 def _has_no_tables(error: Exception) -> bool:
-    """Return whether Airflow's database was never migrated, in the words of SQLite, PostgreSQL and MySQL."""
     return isinstance(error, DBAPIError) and _NO_TABLE.search(str(error.orig)) is not None
 
 

@@ -1,1 +1,1 @@
-"""Clients of other systems; they know no day, no stage and no ledger."""
+"""Clients of other systems, independent of days, stages and ledgers."""

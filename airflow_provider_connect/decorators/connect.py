@@ -1,8 +1,4 @@
-"""``@task.connect``: a function returns source and sink when the task runs.
-
-In a run the decorated task calls the function, builds a :class:`ConnectOperator` from the result and its own other
-arguments, and lets it do the work.
-"""
+"""``@task.connect``: a function returns source and sink when the task runs."""
 
 from __future__ import annotations
 
@@ -26,6 +22,7 @@ from airflow_provider_connect.operators.arguments import require_known_arguments
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import add_outlet
+from airflow_provider_connect.operators.reporting import emit_event
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, to_airflow_error
 from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.source import Source
@@ -35,24 +32,26 @@ if TYPE_CHECKING:
     from airflow.sdk.bases.decorator import TaskDecorator
 
     from airflow_provider_connect.job import JobReport
+    from airflow_provider_connect.operators.streams.report import TaskReport
 
 _RETURNED_BY_FUNCTION = ("source", "sink")
 
 
 class _FunctionOperator(ConnectOperator):
-    """Operator that a decorated task builds in a run. Airflow does not know it: the decorated task emits its events.
+    """Operator that a decorated task builds in a run.
 
-    :param alias: carries the event of the sink's asset, if the DAG file names no asset.
-    :param emits: the task has the asset as an outlet.
+    :param alias: carries the event of an undeclared asset.
     """
 
     declared_by = "function"
     alias: AssetAlias | None = None
     emits: bool = False
 
-    def _emit_event(self, context: Context, report: JobReport) -> None:
-        if self.alias is not None:
+    def _emit_event(self, context: Context, report: JobReport | TaskReport) -> None:
+        if self.alias is not None and isinstance(self.asset, Asset):
             context["outlet_events"][self.alias].add(self.asset, extra=report.summary())
+        elif self.alias is not None:
+            emit_event(context["outlet_events"][self.alias], self.asset_events, report)
         elif self.emits:
             super()._emit_event(context, report)
 
@@ -60,10 +59,9 @@ class _FunctionOperator(ConnectOperator):
 class ConnectDecoratedOperator(DecoratedOperator):
     """Task whose function returns source and sink.
 
-    :param op_args: the function's arguments (templated).
-    :param op_kwargs: the function's keyword arguments (templated).
+    :param op_args: the function's arguments (templated), as ``op_kwargs``.
     :param asset: as for :class:`ConnectOperator`. Without it only an :class:`AssetAlias` in ``outlets`` gets an event.
-    :param kwargs: other arguments of :class:`ConnectOperator`. Their text may be templates.
+    :param kwargs: other arguments of :class:`ConnectOperator`.
     """
 
     custom_operator_name = "@task.connect"
@@ -126,16 +124,13 @@ class ConnectDecoratedOperator(DecoratedOperator):
         return content.rendered(lambda text: render(text, context, jinja_env))
 
     def execute(self, context: Context) -> dict[str, Any]:
-        """Call the function, then do the work of :meth:`ConnectOperator.execute` and return the short report."""
+        """Call the function, do the work of :meth:`ConnectOperator.execute`, and return the short report."""
         return self.go_on(context)
 
     def go_on(
         self, context: Context, event: Any = None, left: dict[str, Any] | None = None, moved: str | None = None
     ) -> dict[str, Any]:
-        """Do the work of :meth:`execute`, also after a wait.
-
-        :param moved: digest of the function's result before the wait.
-        """
+        """Do the work of :meth:`execute`, also after a wait."""
         from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
 
         try:
@@ -177,10 +172,9 @@ class ConnectDecoratedOperator(DecoratedOperator):
 
 
 class ConnectTask(_TaskDecorator[Any, Any, ConnectDecoratedOperator]):
-    """Object that ``@task.connect`` makes of a function. Calling or expanding it in a DAG makes the task."""
+    """Result of ``@task.connect``: calling or expanding it in a DAG makes the task."""
 
     def _expand(self, expand_input: Any, *, strict: bool) -> Any:
-        """Build the mapped task, with the defaults and outlets that Airflow reads only from the DAG file."""
         asset = self.kwargs.get("asset")
         dag = self.kwargs.get("dag") or DagContext.get_current()
         group = self.kwargs.get("task_group") or TaskGroupContext.get_current(dag)
@@ -209,11 +203,10 @@ def connect_task(
 
         load.expand(project=projects())
 
-    The function runs at each try and after each wait. So its result may depend only on its arguments and the run. Text
-    in the result is not rendered, even if it looks like a template.
+    The function runs at each try and after each wait, so its result may depend only on its arguments and the run. Text
+    in the result is not rendered.
 
     :param multiple_outputs: also push each part of the report as an XCom.
-    :param kwargs: arguments of :class:`ConnectDecoratedOperator`.
     """
     _check_options(
         {name: value for name, value in kwargs.items() if name in _operator_argument_names()}, kwargs.get("asset")

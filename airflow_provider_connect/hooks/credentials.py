@@ -27,7 +27,7 @@ _URL_PASSWORD = re.compile(r"://[^/:\s]*:([^/\s]+)@")
 def resolve_connection(conn_id: str) -> Connection:
     """Return a connection and mask its secrets in the logs.
 
-    :raises ConfigError: Airflow has no such connection, or its extra is not a JSON object.
+    :raises ConfigError: no such connection, or its extra is no JSON object.
     """
     try:
         connection = _airflow_connection(conn_id)
@@ -64,7 +64,10 @@ def _airflow_connection(conn_id: str) -> Any:
 
 
 def resolve_source(source: Source) -> Connection:
-    """Return a source's connection after the source has checked it. One ConfigError lists every problem."""
+    """Return a source's connection after the source has checked it.
+
+    :raises ConfigError: with every problem.
+    """
     connection = resolve_connection(source.conn_id)
     if problems := [*_source_type_problems(source, connection), *source.check(connection)]:
         raise ConfigError("\n".join(problems))
@@ -72,9 +75,11 @@ def resolve_source(source: Source) -> Connection:
 
 
 def resolve_all(source: Source, sink: Sink, spark_conn_id: str, shape_conn_ids: Sequence[str] = ()) -> Connections:
-    """Return the connections of a source, a sink and shapes, by id. One ConfigError lists every problem.
+    """Return the connections of a source, a sink and shapes, by id.
 
-    :param spark_conn_id: must exist too. Otherwise the Spark hook would silently use master yarn.
+    :param spark_conn_id: must exist, too.
+
+    :raises ConfigError: with every problem.
     """
     connections: Connections = {}
     problems: list[str] = []
@@ -102,7 +107,6 @@ def _source_type_problems(source: Source, connection: Connection | None) -> list
 
 
 def _type_problems(user: str, connection: Connection | None, types: tuple[str, ...]) -> list[str]:
-    """Return a problem if a connection has a type that is not accepted."""
     if connection is None or connection.conn_type in ("", *types):
         return []
     accepted_types = " or ".join(map(repr, types))

@@ -14,7 +14,7 @@ from airflow_provider_connect.registry import source_class
 
 
 class SourceHook(BaseHook):
-    """Reads and tests a connection through the source of this connection type."""
+    """Hook that reads and tests a connection through the source of its type."""
 
     conn_name_attr: ClassVar[str]
     source_name: ClassVar[str]
@@ -25,11 +25,14 @@ class SourceHook(BaseHook):
         setattr(self, self.conn_name_attr, conn_id)
 
     def get_conn(self) -> Any:
-        """Return address and credentials. One ConfigError lists every problem of the connection."""
+        """Return address and credentials.
+
+        :raises ConfigError: with every problem of the connection.
+        """
         return self._source().access(credentials.resolve_connection(self.conn_id))
 
     def test_connection(self) -> tuple[bool, str]:
-        """Send a small request to the vendor, for the Test button. Returns whether it works, and a text."""
+        """Send a small request to the vendor. Returns whether it works, and a text."""
         try:
             return self._source().inspect_connection(credentials.resolve_connection(self.conn_id), VariableStore())
         except ConnectError as error:

@@ -1,4 +1,4 @@
-"""Reads and writes Airflow Variables: through the API server in a task, in the database in a plain script."""
+"""Reads and writes Airflow Variables, in a task or a plain script."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ def keys(prefix: str) -> list[str]:
 
 
 class VariableStore:
-    """Stores the keys of :mod:`.polling.quota.turns` as Airflow Variables. Tasks and the triggerer use it."""
+    """Store of the keys of :mod:`.polling.quota.turns` as Airflow Variables."""
 
     def add(self, key: str) -> None:
         """Create a Variable. Its key holds all data."""
@@ -71,6 +71,6 @@ class VariableStore:
 
 
 def runs_in_task() -> bool:
-    """Return True in a task's process, which reaches Airflow only through its supervisor."""
+    """Return True in a task's process."""
     # Airflow's own models use the same test.
     return hasattr(sys.modules.get("airflow.sdk.execution_time.task_runner"), "SUPERVISOR_COMMS")

@@ -1,4 +1,4 @@
-"""Hook of the connection type ``x``. The form's Test button requests the month's usage."""
+"""Hook of the connection type ``x``, whose Test button requests the month's usage."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Checks the operator's arguments when Airflow reads the DAG file.
-
-Each check raises one ConfigError, which lists all problems with their remedies.
-"""
+"""Checks the operator's arguments when Airflow reads the DAG file."""
 
 from __future__ import annotations
 
@@ -11,7 +8,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal, get_args
 
-from airflow.sdk import Asset
+from airflow.sdk import Asset, AssetAlias
 
 from airflow_provider_connect.capabilities.source import Counts, CountsLate
 from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
@@ -56,7 +53,7 @@ def require_known_arguments(operator: type, names: Iterable[str]) -> None:
 
 
 def require_valid_values(operator: str, arguments: Mapping[str, Any]) -> None:
-    """Refuse invalid values among the operator's own arguments that are given."""
+    """Refuse invalid values among the operator's own arguments."""
     checks = {
         "source": lambda value: _contract_problem(value, Source),
         "sink": lambda value: _contract_problem(value, Sink),
@@ -108,7 +105,10 @@ def require_position_ledger(source: Source, sink: Sink) -> None:
 
 def require_supported_kind(source: Source, sink: Sink) -> None:
     """Refuse sink options that do not fit the source's kind: days, snapshots or increments."""
-    if problems := sink.kind_problems(source.kind):
+    problems = sink.kind_problems(source.kind)
+    if source.repeats_rows and not sink.identifies_by_key(source.kind):
+        problems.append("overlap reads rows again, which the sink would keep twice. Set write_mode='merge' with a key")
+    if problems:
         raise ConfigError(f"source {source.name!r}, sink {sink.name!r} of {sink.target}: {'; '.join(problems)}")
 
 
@@ -174,7 +174,7 @@ def _shape_problem(value: object) -> str | None:
 def _asset_problem(value: object) -> str | None:
     return (
         None
-        if value is None or isinstance(value, Asset)
+        if value is None or isinstance(value, (Asset, AssetAlias))
         else f"must be an airflow.sdk.Asset, not a {_type_name(value)}"
     )
 

@@ -5,52 +5,52 @@ from __future__ import annotations
 import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk.bases.operator import ExecutorSafeguard
 
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.completeness import RECONCILE_PERCENT, SHRINK_PERCENT, Rules
 from airflow_provider_connect.config import Options
-from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, raise_from_one_frame
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, raise_from_one_frame, refuse_any
 from airflow_provider_connect.operators.arguments import (
     RESERVED_ARGUMENTS,
     AssetEvents,
     LookbackDays,
     parse_origin,
     require_known_arguments,
-    require_position_ledger,
     require_reloadable,
-    require_supported_kind,
     require_valid_values,
     require_vendor_counts,
 )
 from airflow_provider_connect.operators.declaration import DeclaredOperator
 from airflow_provider_connect.operators.links import PublishedLink
 from airflow_provider_connect.operators.outlets import ConnectPartial, add_outlet, asset_of
+from airflow_provider_connect.operators.reporting import defer_until, emit_event, push_failed_report
 from airflow_provider_connect.operators.retry import CONNECT_RETRY_POLICY, to_airflow_error
 from airflow_provider_connect.operators.run_days import DayInputs, format_days, ready_at, resolve_days
 from airflow_provider_connect.operators.run_folder import close_pipe, remove_folder, run_folder
+from airflow_provider_connect.operators.streams.declaration import add_stream_outlet, example_pair
 from airflow_provider_connect.registry import quota_of
 
 if TYPE_CHECKING:
     from airflow.providers.openlineage.extractors import OperatorLineage
-    from airflow.sdk import Asset, Context, RetryPolicy
+    from airflow.sdk import Asset, AssetAlias, Context, RetryPolicy
 
     from airflow_provider_connect.completeness import OnShrink, Reconcile, RowBounds
     from airflow_provider_connect.job import JobReport
     from airflow_provider_connect.operators.lineage import DatasetPair
     from airflow_provider_connect.operators.quota import QuotaJob, TaskProgress
-    from airflow_provider_connect.operators.run import RunSpec, Submission
+    from airflow_provider_connect.operators.run import RunSpec
+    from airflow_provider_connect.operators.streams.report import TaskReport
+    from airflow_provider_connect.operators.submission import Submission
     from airflow_provider_connect.shapes.shape import Shape
     from airflow_provider_connect.sink import OnEmpty, Sink
     from airflow_provider_connect.source import Source
     from airflow_provider_connect.stage.rejects import RejectsKeep
-
-
-FAILED_REPORT_KEY = "report"
-"""XCom key of a failed task's report."""
 
 
 class ConnectOperator(DeclaredOperator):
@@ -146,7 +146,7 @@ class ConnectOperator(DeclaredOperator):
         lookback_days: LookbackDays = 0,
         transform: str | None = None,
         progress_seconds: float = 5.0,
-        asset: Asset | None = None,
+        asset: Asset | AssetAlias | None = None,
         asset_events: AssetEvents = "task",
         origin: str | dt.date | None = None,
         outlets: Any = None,
@@ -171,7 +171,14 @@ class ConnectOperator(DeclaredOperator):
             type(self).__name__,
             checked_arguments | {"asset": asset, "asset_events": asset_events, "origin": origin, "days": days} | kwargs,
         )
-        outlets, self.asset = add_outlet(outlets, asset_of(sink, asset))
+        if not shape and transform is None:  # they may rename or replace columns
+            sink = sink.ordered_by(source.order_columns)
+        stream = example_pair(source, sink)
+        outlets, self.asset = (
+            add_outlet(outlets, asset_of(sink, asset))
+            if source.capability(ListsStreams) is None
+            else add_stream_outlet(outlets, sink, asset, asset_events)
+        )
         spark_arguments: dict[str, Any] = {"conn_id": conn_id, "name": name, "durable": False, "outlets": outlets}
         super().__init__(retries=retries, retry_policy=retry_policy, **spark_arguments, **kwargs)
         self.source = source
@@ -189,13 +196,12 @@ class ConnectOperator(DeclaredOperator):
             reconcile_percent=reconcile_percent,
         )
         if not source.templates:
-            require_vendor_counts(source, reconcile)
-        require_position_ledger(source, sink)
-        require_supported_kind(source, sink)
+            require_vendor_counts(stream.source, reconcile)
+        stream.require_fit()
         self.ready_after = ready_after
         self.lookback_days = lookback_days
         if lookback_days:
-            require_reloadable(source, sink, lookback_days)
+            require_reloadable(*stream, lookback_days)
         self.transform = transform
         self.declared_options = source, shape, self.transform, self.declared_by
         self.progress_seconds = progress_seconds
@@ -205,6 +211,7 @@ class ConnectOperator(DeclaredOperator):
         self._folder: Path | None = None
         self._datasets: DatasetPair | None = None
         self._report: JobReport | None = None
+        self._streams: TaskReport | None = None
 
     @classmethod
     @raise_from_one_frame
@@ -226,17 +233,14 @@ class ConnectOperator(DeclaredOperator):
     def execute(self, context: Context) -> dict[str, Any]:  # type: ignore[override]  # Spark's operator returns None
         """Move the days and return the short report.
 
-        :raises AirflowFailException: a person must act, or the data is bad. Not retried.
+        :raises AirflowFailException: not retried: a person must act, or the data is bad.
         :raises TryAgainError: a later try may succeed.
-        :raises TaskDeferred: the day is not ready, or the source's quota has no room. Airflow then calls :meth:`go_on`.
+        :raises TaskDeferred: the day is not ready, or the source's quota has no room.
         """
         return self.go_on(context)
 
     def go_on(self, context: Context, event: Any = None, left: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Do the work of :meth:`execute`, also after a wait.
-
-        :param left: fields of :class:`.quota.TaskProgress`, saved before a wait for requests.
-        """
+        """Do the work of :meth:`execute`, also after a wait."""
         # Not imported by DAG files.
         from airflow_provider_connect.operators.lineage import DatasetPair  # noqa: PLC0415
         from airflow_provider_connect.operators.quota import QuotaJob, QuotaRunner, TaskProgress  # noqa: PLC0415
@@ -245,6 +249,8 @@ class ConnectOperator(DeclaredOperator):
         try:
             self._validate_rendered()
             spec = self._build_spec(context)
+            if (lister := self.source.capability(ListsStreams)) is not None:
+                return self._move_streams(spec, lister, context)
             self._datasets = DatasetPair.from_spec(spec)
             quota = quota_of(self.source, spec.connections[self.source.conn_id])
             if quota is None:
@@ -260,6 +266,19 @@ class ConnectOperator(DeclaredOperator):
         self._report = report
         self._emit_event(context, report)
         return report.summary()
+
+    def _move_streams(self, spec: RunSpec, lister: ListsStreams, context: Context) -> dict[str, Any]:
+        from airflow_provider_connect.operators.streams.task import StreamTask  # noqa: PLC0415  # not for DAG files
+
+        with run_folder() as self._folder:
+            submit = partial(self._submit, context=context)
+            task = StreamTask(spec, lister, context, submit, self.lookback_days, self.ready_after)
+            self._streams = task.move(self._folder)
+        self.log.info("Outcome by stream and day:\n%s", self._streams.table())
+        if (error := self._streams.error()) is not None:
+            raise error
+        self._emit_event(context, self._streams)
+        return self._streams.summary()
 
     def _run_job(self, spec: RunSpec, context: Context, quota_job: QuotaJob) -> JobReport:
         from airflow_provider_connect.operators.run import Run  # noqa: PLC0415
@@ -277,9 +296,11 @@ class ConnectOperator(DeclaredOperator):
 
     def get_openlineage_facets_on_complete(self, task_instance: Any) -> OperatorLineage[Any, Any]:
         """Return the lineage. A failed task's lineage covers its published days."""
-        from airflow_provider_connect.operators.lineage import build_facets  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.operators import lineage  # noqa: PLC0415  # not for DAG files
 
-        return build_facets(self._datasets, self._report)
+        if self._streams is not None:
+            return lineage.build_streams_facets(self._streams.lineage)
+        return lineage.build_facets(self._datasets, self._report)
 
     def on_kill(self) -> None:
         """Stop Spark and delete the task's files."""
@@ -291,7 +312,6 @@ class ConnectOperator(DeclaredOperator):
                 remove_folder(self._folder)
 
     def _validate_rendered(self) -> None:
-        """Validate source, sink and shapes with rendered templates. One ConfigError lists every problem."""
         from airflow_provider_connect.shapes.chain import validate_shapes  # noqa: PLC0415  # not for DAG files
 
         problems = []
@@ -304,12 +324,12 @@ class ConnectOperator(DeclaredOperator):
             self.shape = validate_shapes(self.shape)
         except ConfigError as error:
             problems.append(str(error))
-        if problems:
-            raise ConfigError("\n".join(problems))
-        require_vendor_counts(self.source, self.rules.reconcile)
+        refuse_any(problems, "\n")
+        stream = example_pair(self.source, self.sink)
+        require_vendor_counts(stream.source, self.rules.reconcile)
+        stream.require_fit()
 
     def _build_spec(self, context: Context) -> RunSpec:
-        """Collect the inputs of the run, and set the field ``days`` to the resolved days."""
         from airflow_provider_connect.hooks import credentials  # noqa: PLC0415
         from airflow_provider_connect.operators.lookback import find_lookback_days  # noqa: PLC0415
         from airflow_provider_connect.operators.metrics import Metrics  # noqa: PLC0415
@@ -322,7 +342,8 @@ class ConnectOperator(DeclaredOperator):
         self.days = format_days(days)
         self.log.info("Days %s in %s, by the %s", self.days, self.source.timezone, reason)
         if (ready_time := ready_at(days, self.ready_after, current_time, end)) is not None:
-            self._defer_to(ready_time)
+            self.log.info("Days %s are not polled before %s (ready_after)", self.days, ready_time.isoformat())
+            defer_until(ready_time)
         spec = RunSpec(
             source=self.source,
             sink=self.sink,
@@ -348,14 +369,9 @@ class ConnectOperator(DeclaredOperator):
             end_date=self.end_date,
             has_lookback=bool(self.lookback_days),
         )
+        if self.source.capability(ListsStreams) is not None:
+            return spec
         return replace(spec, lookback=find_lookback_days(spec, self.lookback_days, self.ready_after, context))
-
-    def _defer_to(self, ready_time: dt.datetime) -> NoReturn:
-        from airflow.providers.standard.triggers.temporal import DateTimeTrigger  # noqa: PLC0415
-        from airflow.sdk.exceptions import TaskDeferred  # noqa: PLC0415
-
-        self.log.info("Days %s are not polled before %s (ready_after)", self.days, ready_time.isoformat())
-        raise TaskDeferred(trigger=DateTimeTrigger(ready_time), method_name="go_on")
 
     def _submit(self, submission: Submission, context: Context) -> None:
         for name, value in vars(submission).items():
@@ -373,18 +389,9 @@ class ConnectOperator(DeclaredOperator):
         from airflow_provider_connect.job import JobReport  # noqa: PLC0415
 
         self._report = progress.complete_report(self._report or JobReport(attempt=""))
-        if not self.do_xcom_push:
-            return
-        try:
-            context["ti"].xcom_push(FAILED_REPORT_KEY, self._report.summary_of(Failure.from_error(error)))
-        except Exception as push_error:  # noqa: BLE001  # must not hide the failure of the task
-            self.log.warning("Writing the report into XCom failed: %s", Failure.from_error(push_error).message)
+        report = self._streams or self._report
+        if self.do_xcom_push:
+            push_failed_report(context, lambda: report.summary_of(Failure.from_error(error)), self.log)
 
-    def _emit_event(self, context: Context, report: JobReport) -> None:
-        event = context["outlet_events"][self.asset]
-        if self.asset_events == "task":
-            event.extra.update(report.summary())
-        else:
-            event.extra.update(report.totals())
-            not_written = ("unchanged", "superseded", "overtaken")
-            event.add_partitions([str(day.day) for day in report.days if day.status not in not_written])
+    def _emit_event(self, context: Context, report: JobReport | TaskReport) -> None:
+        emit_event(context["outlet_events"][self.asset], self.asset_events, report)

@@ -1,4 +1,4 @@
-"""Checks the operator while Airflow reads a DAG file: errors name the task, and the schedule must name days."""
+"""Checks the operator while Airflow reads a DAG file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class OperatorMeta(BaseOperatorMeta):
-    """Metaclass of the operator. A wrong argument raises a ConfigError that names the task, from one frame."""
+    """Metaclass of the operator: a ConfigError names the task, from one frame."""
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Make an operator. See :func:`.errors.raise_from_one_frame`."""
@@ -48,7 +48,10 @@ class DeclaredOperator(SparkSubmitOperator, metaclass=OperatorMeta):
             self.require_schedule()
 
     def require_schedule(self) -> None:
-        """Refuse a DAG whose runs name no day of the source. Raises a ConfigError with the remedy."""
+        """Refuse a DAG whose runs name no day of the source.
+
+        :raises ConfigError: with the remedy.
+        """
         is_from_mapped = getattr(self, "_BaseOperator__from_mapped", False)
         if self._dag is not None and not is_from_mapped:
             require_day_schedule(self._dag, self.days, self.source)

@@ -1,8 +1,4 @@
-"""A stream's options as the DAG file declares them, with unrendered templates. The stream's definition is made of them.
-
-A function of ``@task.connect`` puts the run's dates into its options. All dates and instants there count as equal, so
-that all days have the same definition.
-"""
+"""A stream's options as the DAG file declares them, with unrendered templates."""
 
 from __future__ import annotations
 
@@ -33,10 +29,7 @@ class DeclaredOptions(NamedTuple):
     declared_by: DeclaredBy = "dag"
 
     def build_definition(self, source: Source, sink: Sink, chain: Chain, connections: Connections) -> StreamDefinition:
-        """Build the stream's definition from options and keys. Takes 50 ms for each mask with a key.
-
-        :param source: with rendered templates, like ``sink`` and ``chain``.
-        """
+        """Build the stream's definition from options and keys. Takes 50 ms for each mask with a key."""
         digests = Shaping.of(chain, connections).digests(sink.target)
         keys = {name: digest for name, digest in digests.items() if name != "shapes"}
         shapes = [shape.serialize() if isinstance(shape, Shape) else shape for shape in self.shapes]

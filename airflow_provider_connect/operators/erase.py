@@ -16,6 +16,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from airflow_provider_connect.capabilities.publisher import Erases
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.definition import MASK_KEYS, MASKED
@@ -52,20 +53,18 @@ def erase(
 ) -> Erasure:
     """Count or erase the rows whose ``column`` holds one of the values. Connects to the sink only, without Spark.
 
-    A running job that has polled such rows but not published them polls again. After an error, repeat the call.
+    Safe to repeat.
 
-    :param source: the stream's source, with the options of the DAG.
-    :param values: people's ids as the source has them, compared as text: texts, integers, decimals of scale 0, UUIDs.
-    :param column: column of the target or, if a shape renames it, of the source.
-    :param shape: the task's shapes. If one masks the column, ``erase`` searches for the hashes of the values.
+    :param values: people's ids as the source has them: texts, integers, decimals of scale 0, UUIDs.
     :param mode: ``count`` changes nothing.
-    :param staging: the task's ``staging=``, to list staged days that may hold such rows.
+    :param staging: the task's ``staging=``.
     :param connections: of the sink and of the masks' keys, by id. By default Airflow's.
-    :raises ConfigError: the sink cannot erase, target or source lacks the column, or rows are masked and ``shape`` is
-        missing.
-    :raises RetriableError: the sink is unavailable, or other writers committed first each time.
+    :raises ConfigError: the sink cannot erase, the column is missing, or rows are masked and ``shape`` is missing.
+    :raises RetriableError: the sink is unavailable, or other writers committed first.
     """
     refuse_text("shape", shape)
+    if source.capability(ListsStreams) is not None:
+        raise ConfigError(f"source {source.name!r} has many tables. Pass source and sink of one of them")
     chain, ids = Chain.of(shape), id_texts(values)
     column_shapes = _shapes_of(source, chain, column)
     resolved_connections = connections
@@ -93,7 +92,7 @@ def erase(
 
 
 def outer_stage(sink: Sink, key: StreamKey, staging: str | None, connections: Connections) -> Folder | None:
-    """Return the stage outside the sink. None if the sink has a stage, or this machine no staged days."""
+    """Return the stage outside the sink, None without staged days."""
     if sink.stage_root(connections) is not None:
         return None
     if staging is not None:
@@ -116,10 +115,6 @@ def _describe_staged(sink: Sink, key: StreamKey, staging: str | None, connection
 
 
 def _shapes_of(source: Source, chain: Chain, column: str) -> ColumnShapes:
-    """Return the shapes applied to a column, named as in the target or in the source.
-
-    :raises ConfigError: neither source nor shapes make the column, or a shape drops it.
-    """
     column_shapes = shapes_of_column(chain.shapes, column)
     if column_shapes is None:
         name = target_name(chain.shapes, column)
@@ -168,10 +163,6 @@ def _definition(ledger: Ledger) -> StreamDefinition | None:
 
 
 def _passes_masks(ledger: Ledger) -> bool:
-    """Return True if the ledger counts masked values for the newest polled day.
-
-    Days loaded by an earlier version of this package have such counts, but no definition.
-    """
     for day in sorted(ledger.days(), reverse=True)[:_DAYS_LOOKED_AT]:
         row = ledger.row(day)
         if row is not None and not is_erase_run(row.run):  # an erase counts no shapes

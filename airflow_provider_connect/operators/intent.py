@@ -1,8 +1,7 @@
-"""Intent of a task instance, which retries, crashes and scheduler resets keep, and a clear changes.
+"""Intent of a task instance, which retries keep and a clear changes.
 
-Of all values that a task can read, only ``dag_run.clear_number`` changes with each clear and reprocessing backfill, and
-with nothing else. It restarts at 0 when a run is deleted and created again, so ``dag_run.start_date`` is part of the
-intent (both measured on Airflow 3.3.2).
+Only ``dag_run.clear_number`` changes with each clear, and with nothing else. It restarts at 0 when a run is deleted and
+created again, unlike ``dag_run.start_date`` (both measured on Airflow 3.3.2).
 """
 
 from __future__ import annotations
@@ -38,5 +37,5 @@ def intent_of(run: DagRunProtocol, task: RuntimeTaskInstanceProtocol) -> Intent:
 
 
 def new_attempt(intent: Intent) -> str:
-    """Return a unique name for one try. It starts with the intent's token, so a retry finds earlier tries."""
+    """Return a unique name for one try. It starts with the intent's token."""
     return f"{intent.token[:16]}-{secrets.token_hex(4)}"

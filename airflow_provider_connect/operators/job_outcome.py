@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -11,6 +13,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, Retriable
 from airflow_provider_connect.job import SETTLED, DayReport, JobConfig, JobReport
 from airflow_provider_connect.sink import Ledger
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.streams_job import StreamsJob, StreamsReport
 
 _COLUMNS = (
     "day",
@@ -27,7 +30,7 @@ _COLUMNS = (
 
 
 def read_report(config: JobConfig) -> JobReport | None:
-    """Read the report of an ended job. None if it is missing or belongs to another attempt."""
+    """Read the report of an ended job, None if missing."""
     text = _read_and_delete(config.report)
     if text is None:
         return None
@@ -38,10 +41,33 @@ def read_report(config: JobConfig) -> JobReport | None:
     return report if report.attempt == config.attempt else None
 
 
-def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
-    """Check that a successful job's report has all requested days, and the ledger the reported days.
+def read_streams_report(job: StreamsJob) -> StreamsReport | None:
+    """Read the report of an ended job of many streams. None if it is missing or belongs to another attempt."""
+    text = _read_and_delete(job.report)
+    if text is None:
+        return None
+    try:
+        report = StreamsReport.model_validate_json(text)
+    except ValidationError:
+        return None
+    return report if report.attempt == job.attempt and len(report.streams) == len(job.streams) else None
 
-    A superseded day may be missing in the ledger if the ledger has a later day.
+
+def explain_missing_report(failure: Exception | None, folder: Path) -> Exception:
+    """Return the error of a job that left no report.
+
+    :param failure: the error of spark-submit. None if it ended without one.
+    :param folder: the run's folder. If it is missing, the operator was killed and has stopped Spark itself.
+    """
+    if failure is None:
+        return RetriableError("spark-submit ended without an error, but its job left no report")
+    return (explain_exit(failure) if folder.exists() else None) or failure
+
+
+def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
+    """Check that report and ledger have all requested days.
+
+    A superseded day may be missing.
 
     :raises RetriableError: a day is missing.
     """
@@ -68,8 +94,25 @@ def verify_report(report: JobReport, config: JobConfig, ledger: Ledger) -> None:
 
 def format_days(report: JobReport) -> str:
     """Format the days of a report as a text table."""
-    rows = [_COLUMNS, *(_cells(day) for day in report.days)]
-    widths = [max(len(row[i]) for row in rows) for i in range(len(_COLUMNS))]
+    return _format_table([_COLUMNS, *(_cells(day) for day in report.days)])
+
+
+def format_streams(reports: Mapping[str, JobReport]) -> str:
+    """Format the days of streams as a text table. A stream without days shows its failure's type.
+
+    :param reports: by the streams' names.
+    """
+    rows: list[tuple[str, ...]] = [("stream", *_COLUMNS)]
+    for name, report in reports.items():
+        failure = report.failure.type if report.failure is not None else "no day"
+        rows += [(name, *_cells(day)) for day in report.days]
+        if not report.days:
+            rows.append((name, "-", failure, *("-" for _ in _COLUMNS[2:])))
+    return _format_table(rows)
+
+
+def _format_table(rows: Sequence[tuple[str, ...]]) -> str:
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ["  ".join(cell.rjust(width) for cell, width in zip(row, widths, strict=True)) for row in rows]
     return "\n".join(lines)
 
@@ -124,9 +167,8 @@ _NEXT_TRY = "Published days stay, and the next try continues after them"
 
 
 def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
-    """Explain why Spark's driver ended without a report. None if the failure did not come from spark-submit.
+    """Explain why spark-submit ended without a report, or return None.
 
-    :param failure: the Spark provider's error with command line, exit code and the end of the output.
     :return: a ConfigError if the JVM refuses its own settings.
     """
     code = _exit_code(failure)
@@ -143,7 +185,7 @@ def explain_exit(failure: Exception) -> RetriableError | ConfigError | None:
 
 
 def add_exit_cause(reported: ConnectError, failure: Exception | None) -> ConnectError:
-    """Put a kill of the JVM in front of a retriable error that the job reported. Other errors stay as they are."""
+    """Put a kill of the JVM in front of a retriable error that the job reported."""
     code = None if failure is None else _exit_code(failure)
     if code is None or type(reported) not in (RetriableError, ConnectError):
         return reported
@@ -160,7 +202,6 @@ def _exit_code(failure: Exception) -> int | None:
 
 
 def _kill_text(code: int, when: str) -> str | None:
-    """Describe how the JVM was killed, such as "… was killed ``when``". None if the exit code shows no kill."""
     if code == _OUT_OF_HEAP:
         return f"Spark's JVM ran out of its heap {when}. Raise driver_memory=. {_NEXT_TRY}."
     # A shell reports a signal as its number plus 128.

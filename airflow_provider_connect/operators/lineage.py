@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class DatasetPair:
-    """Source and sink of a task as lineage datasets, without connections, since Airflow shows operators to people."""
+    """Source and sink of a task as lineage datasets, without connections."""
 
     source: Dataset
     sink: Dataset
@@ -53,6 +53,16 @@ def build_facets(datasets: DatasetPair | None, report: JobReport | None) -> Oper
     if datasets is None:
         return OperatorLineage()
     return OperatorLineage(inputs=[_input_dataset(datasets, report)], outputs=[_output_dataset(datasets, report)])
+
+
+def build_streams_facets(pairs: Sequence[tuple[DatasetPair, JobReport]]) -> OperatorLineage[Any, Any]:
+    """Build the lineage event of a task with many streams."""
+    from airflow.providers.openlineage.extractors import OperatorLineage  # noqa: PLC0415  # an extra of the package
+
+    return OperatorLineage(
+        inputs=[_input_dataset(datasets, report) for datasets, report in pairs],
+        outputs=[_output_dataset(datasets, report) for datasets, report in pairs],
+    )
 
 
 def _input_dataset(datasets: DatasetPair, report: JobReport | None) -> InputDataset:

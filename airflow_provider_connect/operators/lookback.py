@@ -1,8 +1,4 @@
-"""Chooses the days before its window that a run loads again, because late rows may have arrived since their last poll.
-
-A run skips a day that was polled after the end of the run's own window. So thirty runs of a catchup with three days of
-lookback do not poll 120 days.
-"""
+"""Chooses the days before its window that a run loads again, for late rows."""
 
 from __future__ import annotations
 
@@ -32,7 +28,7 @@ def find_lookback_days(
 ) -> tuple[Day, ...]:
     """Return the days before the window that the run loads again, oldest first. Empty in a backfill's run.
 
-    :raises ConnectError: the sink's ledger cannot be read.
+    :raises ConnectError: no access to the ledger.
     """
     if not lookback_days:
         return ()

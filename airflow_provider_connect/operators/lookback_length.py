@@ -1,7 +1,6 @@
-"""Computes how many days N a run must look back, from how late rows arrived in the last weeks.
+"""Computes how many days N a run must look back for late rows.
 
-A reload after N days shows only rows that arrived by then, so N could never grow. So a measured lookback also loads the
-day :data:`.MAX_LATE_DAYS` before again, as a probe. That day then counts as *whole*: it has its late rows.
+A measured lookback also loads the day :data:`.MAX_LATE_DAYS` before, as a probe.
 """
 
 from __future__ import annotations
@@ -15,21 +14,18 @@ from airflow_provider_connect.stage.counts import LATE_COUNTS, MAX_LATE_DAYS
 from airflow_provider_connect.window import ONE_DAY, Day
 
 MEASURED_DAYS = 14
-"""Number of newest whole days that are measured. Two weeks contain each weekday twice."""
+"""Number of newest whole days that are measured."""
 
 MIN_WHOLE_DAYS = 7
 """Smallest number of whole days that allows a measurement."""
 
 LATE_ROWS_ONE_IN = 10_000
-"""The lookback may miss one in this many rows. The probe loads the missed rows later."""
+"""The lookback may miss one in this many rows."""
 
 
 @dataclass(frozen=True)
 class LookbackLength:
-    """Measured length of the lookback.
-
-    :param reason: the figures that led to ``days``, for the log.
-    """
+    """Measured length of the lookback."""
 
     days: int
     reason: str
@@ -80,10 +76,6 @@ def measure_lookback(days: Sequence[Day], rows: Iterable[LedgerRow]) -> Lookback
 
 
 def _has_late_rows_counted(row: LedgerRow) -> bool:
-    """Return True if a ledger row has a usable count of late rows.
-
-    In days of some earlier versions of this package, late rows may exceed all rows.
-    """
     late = row.counts.get(LATE_COUNTS[0])
     return late is not None and rows_from_vendor(row) > 0 and late <= rows_from_vendor(row)
 

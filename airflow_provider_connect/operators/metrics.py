@@ -1,7 +1,4 @@
-"""Metrics of a task (``docs/metrics.md``), which Airflow sends to StatsD or OpenTelemetry.
-
-With ``[metrics] legacy_names_on`` each metric is also sent under a name that ends with DAG and task.
-"""
+"""Metrics of a task (``docs/metrics.md``), which Airflow sends to StatsD or OpenTelemetry."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Airflow assets that a task writes.
-
-Airflow accepts an event only for an outlet in the DAG file, and an instance emits an event for each of its outlets. So
-a mapped task lists the assets of all instances, and each instance keeps only its own.
-"""
+"""Airflow assets that a task writes."""
 
 from __future__ import annotations
 
@@ -10,11 +6,12 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from airflow.sdk import DAG, Asset
+from airflow.sdk import DAG, Asset, AssetAlias
 from airflow.sdk.definitions._internal.contextmanager import DagContext
 from airflow.sdk.definitions._internal.mixins import ResolveMixin
 from airflow.sdk.definitions.mappedoperator import OperatorPartial
 
+from airflow_provider_connect.capabilities.source import ListsStreams
 from airflow_provider_connect.config import has_template
 from airflow_provider_connect.errors import ConfigError, raise_from_one_frame, refuse_text
 from airflow_provider_connect.operators.arguments import require_known_arguments, require_valid_values
@@ -30,11 +27,13 @@ _TARGET_ARGUMENTS = ("sink", "asset")
 _REMEDY = "Pass asset=Asset(…) for the target"
 
 
-def asset_of(sink: Sink, asset: Asset | None) -> Asset:
+def asset_of(sink: Sink, asset: Asset | AssetAlias | None) -> Asset:
     """Return the asset of a task's target: the user's, else the sink's.
 
-    :raises ConfigError: the user gave none, and the sink's target is a template.
+    :raises ConfigError: the user gave none and the sink's target is a template, or gave an alias.
     """
+    if isinstance(asset, AssetAlias):
+        raise ConfigError("asset: an alias is for a source of many tables. Pass asset=Asset(…)")
     if asset is None and has_template(sink.target):
         raise ConfigError(f"sink: {sink.target!r} is a template, so its asset is unknown. {_REMEDY}")
     return asset or Asset(uri=sink.asset_uri)
@@ -43,7 +42,7 @@ def asset_of(sink: Sink, asset: Asset | None) -> Asset:
 class MappedOutlets(list[Any]):
     """Outlets of a mapped task: the user's, and the assets that its instances write.
 
-    :param user_outlets: an outlet with the URI of an instance's asset replaces that asset.
+    :param user_outlets: replace assets of the same URI.
     """
 
     def __init__(self, user_outlets: list[Any], instance_assets: Iterable[Asset]) -> None:
@@ -53,9 +52,9 @@ class MappedOutlets(list[Any]):
         super().__init__([*self.user_outlets, *self.instance_assets])
 
     def outlets_of_instance(self, asset: Asset) -> list[Any]:
-        """Return the user's outlets and ``asset``, the outlet of one instance.
+        """Return the outlets of one instance.
 
-        :raises ConfigError: the asset was unknown when Airflow read the DAG file.
+        :raises ConfigError: ``asset`` was unknown in the DAG file.
         """
         instance_asset = _same_uri_asset(asset, self.instance_assets)
         if instance_asset not in self.instance_assets:
@@ -68,9 +67,9 @@ class MappedOutlets(list[Any]):
 def add_outlet(outlets: Any, asset: Asset) -> tuple[list[Any], Asset]:
     """Add a target's asset to a task's outlets. Returns the outlets and the asset.
 
-    A user's outlet with the same URI becomes the asset.
+    A user's outlet with the same URI wins.
     """
-    user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else _as_list(outlets)
+    user_outlets = outlets.outlets_of_instance(asset) if isinstance(outlets, MappedOutlets) else as_list(outlets)
     task_asset = _same_uri_asset(asset, user_outlets)
     return (user_outlets if task_asset in user_outlets else [*user_outlets, task_asset]), task_asset
 
@@ -88,8 +87,9 @@ class ConnectPartial(OperatorPartial):
     def _expand(self, expand_input: ExpandInput, *, strict: bool) -> MappedOperator:
         self._expand_called = True
         self._require_schedule(expand_input.value)
+        _refuse_many_streams(self.kwargs)
         instance_assets = [self._asset(sink, asset) for sink, asset in self._instances(expand_input.value)]
-        self.kwargs["outlets"] = MappedOutlets(_as_list(self.kwargs["outlets"]), instance_assets)
+        self.kwargs["outlets"] = MappedOutlets(as_list(self.kwargs["outlets"]), instance_assets)
         return super()._expand(expand_input, strict=strict)
 
     def _require_schedule(self, mapped: Any) -> None:
@@ -100,7 +100,6 @@ class ConnectPartial(OperatorPartial):
             require_day_schedule(dag, self.kwargs.get("days"), source)
 
     def _instances(self, mapped: Any) -> Iterator[tuple[Any, Any]]:
-        """Yield each instance's sink and asset, or Airflow's placeholder if another task returns them."""
         fixed = self.kwargs.get("sink"), self.kwargs.get("asset")
         if isinstance(mapped, Mapping):  # expand() combines each value of one argument with each value of the others
             lists = {name: _values(values) for name, values in mapped.items()}
@@ -124,6 +123,7 @@ class ConnectPartial(OperatorPartial):
 
     def _require(self, arguments: Mapping[str, Any], names: Iterable[str]) -> None:
         require_known_arguments(self.operator_class, names)
+        _refuse_many_streams(arguments)
         require_valid_values(
             self.operator_class.__name__, {k: v for k, v in arguments.items() if not _is_placeholder(v)}
         )
@@ -140,6 +140,12 @@ class ConnectPartial(OperatorPartial):
         )
 
 
+def _refuse_many_streams(arguments: Mapping[str, Any]) -> None:
+    source = arguments.get("source")
+    if isinstance(source, Source) and source.capability(ListsStreams) is not None:
+        raise ConfigError("a mapped task cannot have a source of many tables. Declare a task for each source")
+
+
 def _values(values: Any) -> list[Any]:
     return [values] if _is_placeholder(values) else list(values.items() if isinstance(values, Mapping) else values)
 
@@ -152,7 +158,8 @@ def _same_uri_asset(asset: Asset, outlets: Iterable[Any]) -> Asset:
     return next((outlet for outlet in outlets if isinstance(outlet, Asset) and outlet.uri == asset.uri), asset)
 
 
-def _as_list(outlets: Any) -> list[Any]:
+def as_list(outlets: Any) -> list[Any]:
+    """Return a task's outlets as a list. Raises ConfigError for text."""
     refuse_text("outlets", outlets)
     if outlets is None:
         return []

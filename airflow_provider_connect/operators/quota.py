@@ -1,9 +1,4 @@
-"""A task's share of a vendor's quota: reserved before Spark starts, settled when the job has ended.
-
-Executors cannot reach Airflow, so the task reserves requests and gives the job an allowance. Reservations are Airflow
-Variables, the only store that all workers can list by prefix. Variables have no compare-and-set:
-:mod:`.polling.quota.turns` handles races.
-"""
+"""A task's share of a vendor's quota."""
 
 from __future__ import annotations
 
@@ -39,8 +34,7 @@ _MAX_IDLE_JOBS = 3
 class QuotaJob:
     """One Spark job of a task, with its share of the quota.
 
-    :ivar is_submitted: True if the job may have sent requests.
-    :ivar settled_dates: days settled by earlier jobs of the task.
+    :ivar is_submitted: True if requests may have been sent.
     """
 
     allowance: Allowance | None = None
@@ -50,10 +44,7 @@ class QuotaJob:
     settled_dates: frozenset[dt.date] = frozenset()
 
     def narrow(self, spec: RunSpec) -> RunSpec:
-        """Return the spec with the job's allowance, without settled lookback days.
-
-        Settled days of the window stay: the driver finds them in the ledger.
-        """
+        """Return the spec with the job's allowance, without settled lookback days."""
         return replace(
             spec,
             allowance=self.allowance,
@@ -64,16 +55,14 @@ class QuotaJob:
 
 @dataclass
 class TaskProgress:
-    """Remaining work of a task after its earlier jobs. Airflow stores the fields during a wait.
+    """Remaining work of a task after its earlier jobs, which Airflow stores during a wait.
 
     :param requests: requests for the remaining days. None before the first job.
     :param failed: requests spent on failed polls, by day.
     :param idle_jobs: number of consecutive jobs whose reservation lapsed before they sent a request.
-    :param least: smallest number of requests with which a day can start.
-    :param one_by_one: a day ran out of requests half way, so days are polled one after the other.
-    :param to_count: days that must be counted before they are planned.
+    :param least: fewest requests with which a day can start.
+    :param one_by_one: days are polled one after the other.
     :param alone: days that cannot share a request.
-    :param done: reports of settled days, as plain JSON.
     """
 
     requests: int | None = None
@@ -101,10 +90,6 @@ class TaskProgress:
         return report.model_copy(update={"days": self._merge_days(report)}) if self.done else report
 
     def _merge_days(self, report: JobReport) -> tuple[DayReport, ...]:
-        """Return the reports of all days.
-
-        A settled day keeps its earlier report unless this job's report adds to it.
-        """
         settled_before, uninformative = self.settled_reports, ("already_published", "not_started")
         days_of_job = {
             day.day: day for day in report.days if day.day not in settled_before or day.status not in uninformative
@@ -126,11 +111,7 @@ class QuotaDemand:
 
 @dataclass
 class QuotaRunner:
-    """Runs the Spark jobs of a task whose source has a quota.
-
-    :param count_demand: demand for the vendor's counts, if they have a separate quota. Reserved second. Without room
-        there the first reservation is returned, so two tasks never wait for each other's requests.
-    """
+    """Runner of a task's Spark jobs whose source has a quota."""
 
     spec: RunSpec
     turns: Turns
@@ -154,9 +135,9 @@ class QuotaRunner:
         return cls(spec, Turns(VariableStore(), quota), want, progress, _count_demand(spec, want, progress))
 
     def move(self, run_job: Callable[[QuotaJob], JobReport]) -> JobReport:
-        """Reserve requests and run jobs until one does not run out of requests. Returns the report of all days.
+        """Run jobs until one does not run out of requests. Returns the report of all days.
 
-        :param run_job: runs one job and sets ``is_submitted`` and ``report`` of its argument.
+        :param run_job: sets ``is_submitted`` and ``report``.
         :raises TaskDeferred: the quota has no room now.
         """
         while True:
@@ -203,7 +184,6 @@ class QuotaRunner:
         )
 
     def _settle(self, turns: Turns, grant: Grant, quota_job: QuotaJob, sent_times: Sequence[float]) -> None:
-        """Return a grant's unsent requests. Without a report of the submitted job, all count as sent."""
         try:
             if not quota_job.is_submitted:
                 turns.settle(grant, [])
@@ -213,11 +193,6 @@ class QuotaRunner:
             self.spec.log.warning("Returning unsent requests failed: %s", error)
 
     def _prepare_next_job(self, error: QuotaError, report: JobReport | None) -> None:
-        """Update the demand for the remaining days after a job ran out of requests.
-
-        :raises TaskDeferred: the vendor refused a request.
-        :raises QuotaError: jobs start so slowly that their reservations lapse.
-        """
         has_sent = report is not None and (report.sent or report.counted)
         is_idle = error.said is None and not has_sent
         idle_jobs = self.progress.idle_jobs + 1 if is_idle else 0
@@ -258,10 +233,8 @@ class QuotaRunner:
     def _requests_after_running_out(self, spent_requests: Sequence[int], *, some_done: bool) -> list[int]:
         """Return how many requests to reserve for each day that the vendor refused half way.
 
-        Such a day starts again at its first page. Its number of pages is unknown, so its spent requests are doubled, up
-        to an hour's requests.
+        Its spent requests are doubled, up to an hour's requests.
 
-        :param some_done: the job settled other days before, so these days had less than the whole grant.
         :raises QuotaError: an hour's requests were not enough.
         """
         hour_requests = self.turns.quota.requests
@@ -295,7 +268,6 @@ def _open_days(days: Sequence[Day], progress: TaskProgress) -> list[Day]:
 
 
 def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgress) -> int:
-    """Return how many requests the next job may send concurrently. A split day sends several."""
     if progress.one_by_one:
         return 1
     source_quota = source.capability(HasQuota)
@@ -304,7 +276,6 @@ def _parallel_requests(source: Source, days: Sequence[Day], progress: TaskProgre
 
 
 def _count_demand(spec: RunSpec, want: QuotaClaim, progress: TaskProgress) -> QuotaDemand | None:
-    """Return the demand for the vendor's counts. None if no day is counted, or counts have no own quota."""
     source, days = spec.source, _open_days(spec.all_days, progress)
     counting = source.capability(Counts)
     if counting is None:

@@ -1,4 +1,4 @@
-"""Trigger of a task that waits for requests. Checks the quota for room, but reserves nothing."""
+"""Trigger of a task that waits for requests, without reserving any."""
 
 from __future__ import annotations
 
@@ -18,11 +18,10 @@ _CHECKS_PER_PERIOD = 60
 
 
 class QuotaTrigger(BaseTrigger):
-    """Fires when the quota may have room. The task then reserves requests, or waits again if another task was faster.
+    """Trigger that fires when the quota may have room.
 
-    :param quota: fields of a :class:`.Quota`.
-    :param want: fields of a :class:`.QuotaClaim`.
-    :param until: time when there is room even if no task returns requests, in seconds since 1970.
+    :param quota: fields of a :class:`.Quota`, as ``want`` of a :class:`.QuotaClaim`.
+    :param until: latest time of room, in seconds since 1970.
     """
 
     def __init__(self, quota: dict[str, Any], want: dict[str, Any], until: float) -> None:

@@ -35,12 +35,12 @@ def to_airflow_error(error: ConnectError) -> AirflowException:
 
 
 class ConnectRetryPolicy(RetryPolicy):
-    """Waits as long as the source or sink asked for, else for the task's ``retry_delay``."""
+    """Policy that waits as long as the source or sink asked for, else for ``retry_delay``."""
 
     def evaluate(
         self, exception: BaseException, try_number: int, max_tries: int, context: Context | None = None
     ) -> RetryDecision:
-        """Decide when to repeat a failed try. The task's ``retries`` limits the number of tries."""
+        """Decide when to repeat a failed try."""
         if not isinstance(exception, TryAgainError) or exception.retry_after_seconds is None:
             return RetryDecision.default()
         seconds = max(0.0, exception.retry_after_seconds)

@@ -6,28 +6,31 @@ DAG files do not import this module.
 from __future__ import annotations
 
 import datetime as dt
-import os
-import shutil
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import AbstractContextManager
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from airflow.providers.apache.spark.hooks.spark_submit import SparkSubmitHook
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.capabilities.publisher import TestsConnection
 from airflow_provider_connect.closing import closing_quietly
 from airflow_provider_connect.completeness import Rules
-from airflow_provider_connect.connection import write_connections
-from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.hooks import variables
-from airflow_provider_connect.job import Allowance, JobConfig, JobReport
+from airflow_provider_connect.job import Allowance, JobConfig, JobReport, SealedConnections
 from airflow_provider_connect.operators import job_outcome
 from airflow_provider_connect.operators.declared_options import DeclaredBy, DeclaredOptions
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
 from airflow_provider_connect.operators.run_days import first_whole_day, format_days
+from airflow_provider_connect.operators.submission import (
+    SparkSettings,
+    SparkTarget,
+    Submission,
+    delete_sealed,
+    run_submission,
+)
 from airflow_provider_connect.shapes.chain import Chain
 from airflow_provider_connect.shapes.shape import Shape
 from airflow_provider_connect.sink import Connections, Ledger, OnEmpty, Publisher, Sink, StreamKey
@@ -37,7 +40,7 @@ from airflow_provider_connect.stage.rejects import RejectsKeep
 from airflow_provider_connect.stage.storage import normalise_path
 from airflow_provider_connect.stage.temporary import local_stage, stage_name
 from airflow_provider_connect.stage.transform import parse_transform
-from airflow_provider_connect.submit import launch, sealed
+from airflow_provider_connect.submit import sealed
 from airflow_provider_connect.submit.master import require_master
 from airflow_provider_connect.window import Day, Schedule
 
@@ -88,21 +91,14 @@ class RunSpec:
     end_date: dt.datetime | None = None
 
     @property
+    def spark_settings(self) -> SparkSettings:
+        """The task's settings of spark-submit."""
+        return SparkSettings(self.conf, self.env_vars, self.py_files, self.files)
+
+    @property
     def all_days(self) -> tuple[Day, ...]:
         """All days to poll, lookback days last."""
         return (*self.days, *self.lookback)
-
-
-@dataclass(frozen=True)
-class Submission:
-    """Parameters for spark-submit, named like the arguments of Airflow's operator."""
-
-    application: str
-    application_args: list[str]
-    conf: dict[str, Any]
-    env_vars: dict[str, Any] | None
-    py_files: str | None
-    files: str | None
 
 
 @dataclass(frozen=True)
@@ -115,40 +111,31 @@ class Run:
     spec: RunSpec
     key: StreamKey
     config: JobConfig
-    connections: Connections
     folder: Path
-    master: str
-    deploy_mode: str
-    spark_binary: str
+    target: SparkTarget
     first_day: dt.date | None
     schedule: Schedule
-
-    @property
-    def is_cluster(self) -> bool:
-        """True if the driver runs on another machine and cannot read the folder."""
-        return self.deploy_mode == "cluster"
 
     @classmethod
     def plan(cls, spec: RunSpec, context: Context, folder: Path) -> Run:
         """Build the run: everything that can be decided before Spark starts."""
+        run = cls.plan_job(spec, context, folder, SparkTarget.resolve(spec.conn_id, spec.deploy_mode))
+        require_master(spec.conn_id, run.target.master)
+        report, sealed_connections = run.seal(run.config.attempt)
+        update = {"report": report, "sealed_connections": sealed_connections}
+        return replace(run, config=run.config.model_copy(update=update))
+
+    @classmethod
+    def plan_job(cls, spec: RunSpec, context: Context, folder: Path, target: SparkTarget) -> Run:
+        """Build the run of one stream without a place for its report and its connections."""
         source, sink = spec.source, spec.sink
         key = StreamKey(connector=source.name, stream=source.stream_key)
         connections = spec.connections
-        # The hook converts a connection to a master. With any keytab set, it does not write the connection's to disk.
-        hook = SparkSubmitHook(conn_id=spec.conn_id, deploy_mode=spec.deploy_mode, keytab="not-used")
-        master, deploy_mode = hook._connection["master"], hook._connection["deploy_mode"] or "client"
         intent = intent_of(context["dag_run"], context["ti"])
-        attempt = new_attempt(intent)
-        _require_deploy_mode(spec.conn_id, master, deploy_mode)
+        attempt, master = new_attempt(intent), target.master
         staging = _staging_location(spec, sink.stage_root(connections), master, stage_name(key, sink.target))
         # The task reads the sink's ledger there. A stage alone may lie where only the cluster has access.
         _require_folder(sink.stage_root(connections) or (staging if master.startswith("local") else None))
-        require_master(spec.conn_id, master)
-        report, sealed_connections = str(folder / "report.json"), None
-        if deploy_mode == "cluster":
-            shared_folder = _shared_folder(sink.stage_root(connections) or staging)
-            report = f"{shared_folder}/reports/{attempt}.json"
-            sealed_connections = sealed.seal(shared_folder, attempt, connections)
         spec.log.info("Days %s of %s into %s, attempt %s", format_days(spec.days), key, sink.target, attempt)
         config = JobConfig(
             source_name=source.name,
@@ -162,9 +149,8 @@ class Run:
             has_lookback=spec.has_lookback,
             intent=intent,
             attempt=attempt,
-            report=report,
+            report="",
             staging=staging,
-            sealed_connections=sealed_connections,
             labels=_labels(context),
             on_empty=spec.on_empty,
             shape=tuple(spec.chain.serialize()),
@@ -177,8 +163,20 @@ class Run:
         start = first_whole_day(context["dag"].start_date, source.timezone)
         is_set = context["dag"].timetable.can_be_scheduled
         schedule = Schedule.from_task(is_set=is_set, end=spec.end_date, zone_name=source.timezone)
-        binary = hook._connection["spark_binary"]
-        return cls(spec, key, config, connections, folder, master, deploy_mode, binary, start, schedule)
+        return cls(spec, key, config, folder, target, start, schedule)
+
+    def seal(self, attempt: str) -> tuple[str, SealedConnections | None]:
+        """Return the place of the job's report. For a driver on another machine, also seal the connections."""
+        if not self.target.is_cluster:
+            return str(self.folder / "report.json"), None
+        shared_folder = _shared_folder(self.spec.sink.stage_root(self.spec.connections) or self.config.staging)
+        report = f"{shared_folder}/reports/{attempt}.json"
+        return report, sealed.seal(shared_folder, attempt, self.spec.connections)
+
+    def open_publisher(self) -> AbstractContextManager[Publisher]:
+        """Open the sink, and close it at the end. Imports it, but uses no network."""
+        new_publisher = self.spec.sink.open(self.key, self.spec.connections)
+        return closing_quietly(new_publisher, lambda text: self.spec.log.warning("%s", text))
 
     def move(
         self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None] = lambda report: None
@@ -189,20 +187,16 @@ class Run:
         :param on_report: receives the report, also of a failed job.
         :raises ConnectError: the job failed, or its report contradicts the ledger.
         """
-        log, source, sink = self.spec.log, self.spec.source, self.spec.sink
-        new_publisher = sink.open(self.key, self.connections)
-        with closing_quietly(new_publisher, lambda text: log.warning("%s", text)) as publisher:
-            ledger = publisher.ledger
+        with self.open_publisher() as publisher:
             self._ask_sink(publisher)
             try:
                 report = self._run_job(submit, on_report)
-                job_outcome.verify_report(report, self.config, ledger)
+                job_outcome.verify_report(report, self.config, publisher.ledger)
             except Exception:
-                self._update_offset_after_failure(ledger)
+                self.update_offset_after_failure(publisher.ledger)
                 raise
-            offset = offsets.recompute(source, sink, ledger, self.first_day, origin=self.spec.origin)
-            self.spec.metrics.send_lag(offset, source.timezone, self.schedule)
-        log.info("Offset %s: settled days: %d, %s", self.key, len(offset.done), _position_text(offset))
+            offset = self.update_offset(publisher.ledger)
+        self.spec.log.info("Offset %s: settled days: %d, %s", self.key, len(offset.done), _position_text(offset))
         return report
 
     def _ask_sink(self, publisher: Publisher) -> None:
@@ -213,99 +207,70 @@ class Run:
         offset = offsets.parse_offset(variables.read(offsets.variable_key(self.spec.source, self.spec.sink)))
         if offset is not None and offset.days:
             return
-        self.spec.log.info("First load of %s: asking %s before Spark starts", self.key, self.spec.sink.target)
         try:
-            if isinstance(publisher, TestsConnection):
-                publisher.test_connection(_SINK_ANSWER_SECONDS)
-            else:
-                publisher.ledger.days()
+            self.ask_sink_of_first_load(publisher)
         except BaseException:
-            self._delete_sealed_connections()
+            delete_sealed(self.config.sealed_connections, self.spec.log)
             raise
 
+    def ask_sink_of_first_load(self, publisher: Publisher) -> None:
+        """Ask the sink of a stream that has published no day.
+
+        :raises ConnectError: the sink does not answer.
+        """
+        self.spec.log.info("First load of %s: asking %s before Spark starts", self.key, self.spec.sink.target)
+        if isinstance(publisher, TestsConnection):
+            publisher.test_connection(_SINK_ANSWER_SECONDS)
+        else:
+            publisher.ledger.days()
+
     def _run_job(self, submit: Callable[[Submission], None], on_report: Callable[[JobReport], None]) -> JobReport:
-        failure: Exception | None = None
-        try:
-            submit(self._build_submission())
-        except Exception as error:  # noqa: BLE001  # the report knows the cause better
-            failure = error
-        finally:
-            launch.finish(self.folder)
-            self._delete_sealed_connections()
-        report = job_outcome.read_report(self.config)
+        config = self.config
+        failure = run_submission(
+            lambda: submit(self.build_submission(config.model_dump_json())),
+            self.folder,
+            config.sealed_connections,
+            self.spec.log,
+        )
+        report = job_outcome.read_report(config)
         if report is None:
-            if failure is None:
-                raise RetriableError("spark-submit ended without an error, but its job left no report")
-            # If the folder is missing, the operator was killed and has stopped Spark itself.
-            raise (job_outcome.explain_exit(failure) if self.folder.exists() else None) or failure
+            raise job_outcome.explain_missing_report(failure, self.folder)
         on_report(report)
-        self.spec.metrics.send_job(report)
+        self.log_report(report)
         if report.days:
             self.spec.log.info("Outcome by day:\n%s", job_outcome.format_days(report))
-        for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
-            self.spec.log.warning("%s", warning)
         if report.failure is not None:
             raise job_outcome.add_exit_cause(report.failure.error(), failure)
         if failure is not None:
             self.spec.log.warning("spark-submit failed, but its job succeeded. The ledger decides")
         return report
 
-    def _build_submission(self) -> Submission:
-        spec, job_file = self.spec, self.folder / "job.json"
-        job_file.touch(mode=0o600)
-        job_file.write_text(self.config.model_dump_json(), encoding="utf-8")
-        if not self.is_cluster:
-            write_connections(self.folder / "connections.json", self.connections)
-        launch_plan = launch.prepare(
-            master=self.master,
-            deploy_mode=self.deploy_mode,
-            user_conf=spec.conf,
-            run_folder=self.folder,
-            user_env=spec.env_vars,
-        )
-        env_vars = {**launch_plan.env_vars, **spec.env_vars}
-        _require_binary(self.spark_binary, {**os.environ, **env_vars}.get("PATH"))
-        return Submission(
-            application=launch_plan.application,
-            # Spark puts the files into the working directory of a driver elsewhere.
-            application_args=[job_file.name if self.is_cluster else str(job_file)],
-            conf=dict(launch_plan.conf),
-            env_vars=env_vars or None,
-            py_files=_join_lists(spec.py_files, launch_plan.py_files),
-            files=_join_lists(spec.files, str(job_file)) if self.is_cluster else spec.files,
-        )
+    def build_submission(self, job: str) -> Submission:
+        """Write the job's files, and return the submission."""
+        return self.target.build_submission(self.spec.spark_settings, self.folder, job, self.spec.connections)
 
-    def _delete_sealed_connections(self) -> None:
-        if self.config.sealed_connections is not None:
-            try:
-                sealed.delete_sealed(self.config.sealed_connections)
-            except ConnectError as error:
-                # Must not hide the outcome of the days. One sealed half alone is noise, and a later task sweeps it.
-                self.spec.log.warning("The sealed connections could not be deleted: %s", error)
+    def log_report(self, report: JobReport) -> None:
+        """Send the report's figures as metrics, and log its warnings."""
+        self.spec.metrics.send_job(report)
+        for warning in (*report.warnings, *(warning for day in report.days for warning in day.warnings)):
+            self.spec.log.warning("%s", warning)
 
-    def _update_offset_after_failure(self, ledger: Ledger) -> None:
+    def update_offset(self, ledger: Ledger) -> offsets.Offset:
+        """Recompute the offset from the ledger.
+
+        :raises ConnectError: as :func:`.offsets.recompute`.
+        """
+        spec = self.spec
+        offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
+        spec.metrics.send_lag(offset, spec.source.timezone, self.schedule)
+        return offset
+
+    def update_offset_after_failure(self, ledger: Ledger) -> None:
+        """Recompute the offset. An error is only logged."""
         try:
-            spec = self.spec
-            offset = offsets.recompute(spec.source, spec.sink, ledger, self.first_day, origin=spec.origin)
-            spec.metrics.send_lag(offset, spec.source.timezone, self.schedule)
+            self.update_offset(ledger)
         except Exception as error:  # noqa: BLE001
             self.spec.log.warning("The offset of %s could not be recomputed from the ledger: %s", self.key, error)
-
-
-def _require_deploy_mode(conn_id: str, master: str, deploy_mode: str) -> None:
-    if deploy_mode == "cluster" and master.startswith("spark://"):
-        raise ConfigError(
-            f"Spark connection {conn_id!r}: a standalone cluster cannot run Python in deploy mode 'cluster'. "
-            "Use 'client'"
-        )
-
-
-def _require_binary(binary: str, path: str | None) -> None:
-    if shutil.which(binary, path=path) is None:
-        raise ConfigError(
-            f"{binary!r} is not on this worker's PATH. Install Spark, or run "
-            "'pip install airflow-provider-connect[local]' in Airflow's environment"
-        )
 
 
 def _staging_location(spec: RunSpec, sink_stage: str | None, master: str, stage: str) -> str | None:
@@ -345,10 +310,6 @@ def _position_text(offset: offsets.Offset) -> str:
     if offset.position is not None:
         return f"without a gap up to {offset.position}"
     return f"the first wanted day, {offset.origin}, is not settled yet"
-
-
-def _join_lists(*file_lists: str | None) -> str | None:
-    return ",".join(filter(None, file_lists)) or None
 
 
 def _labels(context: Context) -> dict[str, str]:

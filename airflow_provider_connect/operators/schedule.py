@@ -1,7 +1,4 @@
-"""Refuses a DAG's schedule whose runs name no day of the source, when Airflow reads the DAG file.
-
-Schedules such as those of assets and partitions are left to the run.
-"""
+"""Refuses a DAG's schedule whose runs name no day of the source."""
 
 from __future__ import annotations
 
@@ -24,10 +21,11 @@ _SEASON_MONTHS = (1, 4, 7, 10)
 
 
 def require_day_schedule(dag: DAG, days: object, source: Source) -> None:
-    """Refuse a schedule whose runs name no day of the source. A task with ``days=``, or of increments, needs none.
+    """Refuse a schedule whose runs name no day of the source.
+
+    A task with ``days=``, or of increments, needs none.
 
     :param days: the task's ``days=``, which may be a template.
-    :param source: its zone may be a template.
     :raises ConfigError: with the remedy.
     """
     if days or _form_days(dag.params) or source.kind == "increment":
@@ -43,12 +41,11 @@ def require_day_schedule(dag: DAG, days: object, source: Source) -> None:
 
 
 def describe_missing_interval(dag: DAG) -> str | None:
-    """Describe why no run of the DAG has a data interval. None if one may have, or if the form names days."""
+    """Describe why no run of the DAG has a data interval, None if one may have."""
     return None if _form_days(dag.params) else _schedule_problem(dag.timetable, None)
 
 
 def _zone_remedy(timetable: Any, zone_name: str) -> str:
-    """Return a remedy if the source's zone was forgotten: the schedule's zone, if its runs begin at midnight."""
     zone = getattr(timetable, "timezone", None)
     name = getattr(zone, "name", zone)
     if getattr(timetable, "expression", None) != MIDNIGHT_CRON or not isinstance(name, str) or name == zone_name:
@@ -98,7 +95,6 @@ def _ticks_problem(expression: str, schedule_zone: str, source_zone: str) -> str
 
 
 def _ticks(expression: str, zone_name: str) -> Iterator[dt.datetime]:
-    """Yield times of the expression in all four seasons, so that different clock changes show."""
     from croniter import croniter  # noqa: PLC0415  # only for schedules of another kind than daily()
 
     year = dt.datetime.now(dt.UTC).year

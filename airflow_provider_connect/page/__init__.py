@@ -1,1 +1,1 @@
-"""The page in Airflow's UI: every stream and its days, from the reports of tasks, with the viewer's rights."""
+"""The page in Airflow's UI: every stream and its days, with the viewer's rights."""

@@ -1,4 +1,4 @@
-"""Actions behind the page's buttons. They call Airflow's API with the viewer's rights."""
+"""Actions behind the page's buttons, with the viewer's rights."""
 
 from __future__ import annotations
 
@@ -36,10 +36,7 @@ class ClearRequest(BaseModel):
 
 
 def require_own_page(headers: Mapping[str, str]) -> None:
-    """Refuse a request that another site's page sends with the viewer's cookie.
-
-    Such a page cannot send this header, or JSON, without a preflight request, which this server never grants.
-    """
+    """Refuse a request that another site's page sends with the viewer's cookie."""
     kind = headers.get("content-type", "").partition(";")[0].strip().lower()
     site = headers.get("sec-fetch-site", "same-origin")
     if headers.get(PAGE_HEADER) != "1" or kind != "application/json" or site != "same-origin":
@@ -49,7 +46,7 @@ def require_own_page(headers: Mapping[str, str]) -> None:
 async def clear_day(viewer: Viewer, request: ClearRequest) -> dict[str, Any]:
     """Clear the task in the day's own run, so that Airflow runs it again.
 
-    :raises RefusedError: there is no such run, or the viewer may not clear it.
+    :raises RefusedError: no such run, or no right.
     """
     since = start_of(request.day, "UTC") - ONE_DAY
     name = StreamName(request.dag_id, request.task_id, request.map_index)
@@ -83,10 +80,9 @@ def run_to_clear(stream: Stream, day: dt.date) -> str | None:
 
 
 async def start_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
-    """Start a backfill. The days are in the streams' zone, which is unknown before the DAG's first run.
+    """Start a backfill of days in the streams' zone.
 
-    :raises RefusedError: the range is empty or too long, no run is left to make, a run would be before the DAG's start,
-        Airflow already runs a backfill, or the viewer has no right to start one.
+    :raises RefusedError: an empty or too long range, no run to make, or Airflow refuses.
     """
     request.require_range()
     target = await load_target(viewer, request.dag_id)

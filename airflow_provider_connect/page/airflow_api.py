@@ -1,8 +1,4 @@
-"""Client of Airflow's REST API that sends the viewer's token, so that Airflow checks the viewer's rights.
-
-Calls go to Airflow's app inside this process: behind a proxy, with TLS or in a container the API server often cannot
-reach its own address.
-"""
+"""Client of Airflow's REST API that sends the viewer's token."""
 
 from __future__ import annotations
 
@@ -48,8 +44,8 @@ class AirflowApi:
     async def get(self, path: str, params: Params | None = None) -> Any:
         """Return the JSON answer to a GET request.
 
-        :param path: path under ``/api/v2`` with quoted parts (:func:`quote_path`).
-        :raises RefusedError: Airflow refused the request or did not answer.
+        :param path: quoted, under ``/api/v2``.
+        :raises RefusedError: Airflow refused or did not answer.
         """
         return await self._send("GET", path, params=params)
 
@@ -58,13 +54,13 @@ class AirflowApi:
         return await self._send("POST", path, json=body)
 
     async def get_if_allowed(self, path: str, params: Params | None = None) -> Any:
-        """Do :meth:`get`. Returns None if the object does not exist, or the viewer may not read it."""
+        """Do :meth:`get`. Returns None without the object or the right."""
         return await _unless_refused(self.get(path, params))
 
     async def list_rows(self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000) -> list[Any]:
         """Return the rows of a paged listing, up to ``max_rows``. Raises like :meth:`get`.
 
-        :param key: key of the rows in each answer.
+        :param key: of the rows in each answer.
         """
         page_params = {"limit": min(PAGE_ROWS, max_rows), **(params or {})}
         first = await self.get(path, page_params)
@@ -81,7 +77,7 @@ class AirflowApi:
     async def list_rows_if_allowed(
         self, path: str, key: str, params: Params | None = None, *, max_rows: int = 5000
     ) -> Any:
-        """Do :meth:`list_rows`. Returns None if the listing does not exist, or the viewer may not read it."""
+        """Do :meth:`list_rows`. Returns None without the listing or the right."""
         return await _unless_refused(self.list_rows(path, key, params, max_rows=max_rows))
 
     async def close(self) -> None:
@@ -115,7 +111,7 @@ async def _unless_refused(answer: Awaitable[Any]) -> Any:
 
 
 def quote_path(*parts: str) -> str:
-    """Join the parts of a URL path. Parts may contain any character."""
+    """Join the parts, which may contain any character, of a URL path."""
     # A part of dots would point to a parent path.
     return "/".join(quote(part, safe="").replace(".", "%2E") for part in parts)
 

@@ -10,7 +10,7 @@ from airflow.configuration import conf
 
 @cache
 def base_path() -> str:
-    """Return Airflow's path prefix behind a proxy, without a trailing slash. Empty for the root."""
+    """Return Airflow's path prefix behind a proxy, without a trailing slash."""
     # Airflow's settings do not change, and reading one takes longer than the rest of a day's answer.
     return urlsplit(conf.get("api", "base_url", fallback="") or "").path.rstrip("/")
 

@@ -1,4 +1,4 @@
-"""Queries of Airflow's API for the page. Where Airflow allows it, one query covers all streams."""
+"""Queries of Airflow's API for the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_connect import offsets
 from airflow_provider_connect.offsets import Offset
-from airflow_provider_connect.operators.connect import FAILED_REPORT_KEY
+from airflow_provider_connect.operators.reporting import FAILED_REPORT_KEY
 from airflow_provider_connect.page.airflow_api import AirflowApi, quote_path
 from airflow_provider_connect.page.facts.connectors import ConnectorPair, connectors_of
 from airflow_provider_connect.page.facts.reports import (
@@ -39,13 +39,12 @@ _MAX_OPEN_RUNS = 4000
 _MAX_WITHOUT_STATE = 100
 _FEW_RUNS = 10
 _OVERLAP = dt.timedelta(minutes=1)
-"""A query for new events starts this long before the last one, since events are dated before they are committed."""
 
 RunName = tuple[str, str]  # of a DAG, and of its run
 
 
 async def read_variables(airflow: AirflowApi, prefix: str) -> dict[str, str] | None:
-    """Return the Variables with a key prefix. None if the viewer may not read Variables."""
+    """Return the Variables with a key prefix, None without the right."""
     params = {"variable_key_prefix_pattern": prefix.rstrip("/"), "order_by": "key"}
     rows = await airflow.list_rows_if_allowed("variables", "variables", params)
     return None if rows is None else {row["key"]: row["value"] for row in rows if row["key"].startswith(prefix)}
@@ -127,7 +126,7 @@ def _reports_of_success(run: TaskRun) -> list[RunDayReport]:
 async def load_newest_events(
     airflow: AirflowApi, cache: ViewerCache, tasks: Sequence[TaskInfo], current_time: dt.datetime
 ) -> dict[TaskName, EventLog]:
-    """Return the newest events of tasks. One query updates all tasks in the cache."""
+    """Return the newest events of tasks."""
     names = {task.name for task in tasks}
     logs = {name: cache.logs[name] for name in names if name in cache.logs}
     if logs and not await _add_new_events(airflow, logs, current_time):
@@ -160,7 +159,6 @@ async def load_events_since(
 
 
 async def _add_new_events(airflow: AirflowApi, logs: Mapping[TaskName, EventLog], current_time: dt.datetime) -> bool:
-    """Add the events since the last query to the logs. False if too many for one query."""
     since = min(log.fetched_at for log in logs.values()) - _OVERLAP
     params: dict[str, Any] = {"timestamp_gte": since.isoformat(), "order_by": "timestamp"}
     if len(logs) == 1:
@@ -209,7 +207,6 @@ async def add_days_of_dag_runs(
 
 
 async def _load_dag_runs(airflow: AirflowApi, run_names: set[RunName]) -> dict[RunName, Mapping[str, Any]]:
-    """Return DAG runs by name. Up to ten of a DAG are read one by one, more as a listing."""
     by_dag = Counter(dag_id for dag_id, _ in run_names)
     listed_dags = [dag_id for dag_id, count in by_dag.items() if count > _FEW_RUNS]
     single_names = sorted((dag_id, run_id) for dag_id, run_id in run_names if dag_id not in listed_dags)
@@ -244,7 +241,7 @@ class TaskAddress(NamedTuple):
 
 
 async def load_summary(airflow: AirflowApi, run: TaskRun) -> Mapping[str, Any] | None:
-    """Return the report in a task instance's XCom. None if it is missing, or the viewer may not read it."""
+    """Return the report in a task instance's XCom, None if missing or hidden."""
     key = FAILED_REPORT_KEY if run.phase == "failed" else _SUCCESS_REPORT_KEY
     return await _read_xcom(airflow, TaskAddress(run.dag_id, run.run_id, run.task_id, run.map_index), key)
 
@@ -276,11 +273,14 @@ async def add_figures(airflow: AirflowApi, dag_id: str, task_id: str, report: Ru
         airflow, TaskAddress(dag_id, report.run_id, task_id, report.map_index), _SUCCESS_REPORT_KEY
     )
     reports = reports_of_summary(value or {}, report.run_id, report.map_index, report.reported_at)
-    return next((candidate for candidate in reports if candidate.day == report.day), report)
+    return next(
+        (found for found in reports if (found.day, found.target) == (report.day, report.target)),
+        report,
+    )
 
 
 async def load_failure_message(airflow: AirflowApi, run: TaskRun) -> str | None:
-    """Return the error message of a failed task instance. None if unknown."""
+    """Return the error message of a failed task instance, None if unknown."""
     failure = (await load_summary(airflow, run) or {}).get("failure")
     message = failure.get("message") if isinstance(failure, Mapping) else None
     return message if isinstance(message, str) else None

@@ -29,6 +29,7 @@ def stream_json(stream: Stream) -> dict[str, Any]:
         "dag_id": stream.dag["dag_id"],
         "task_id": stream.task_id,
         "map_index": stream.map_index,
+        "key": stream.key,
         "source": source.name if source else None,
         "stream": source.stream_key if source else None,
         "kind": source.kind if source else None,
@@ -125,7 +126,12 @@ async def run_json(airflow: AirflowApi, stream: Stream, run: TaskRun, day: dt.da
     report = RunDayReport(day, run.state, run.run_id, run.map_index, run.state_since or stream.as_of)
     if run.phase == "failed":
         report = next(
-            (candidate for candidate in await load_failed_reports(airflow, run) if candidate.day == day), report
+            (
+                candidate
+                for candidate in await load_failed_reports(airflow, run)
+                if candidate.day == day and stream.owns(candidate)
+            ),
+            report,
         )
         report = report if report.message else replace(report, message=await load_failure_message(airflow, run))
     return generation_json(stream, report) | {"published_at": None, "task_at": iso_text(run.state_since)}

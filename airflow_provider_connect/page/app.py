@@ -1,4 +1,4 @@
-"""The page's app: serves static files, and JSON answers to viewers that Airflow authenticates."""
+"""The page's app: static files, and JSON answers to viewers that Airflow authenticates."""
 
 from __future__ import annotations
 
@@ -36,8 +36,10 @@ _HEADERS = {
 }
 
 
-def _stream_name(dag_id: str, task_id: str, map_index: Annotated[int, Query(ge=-1)] = -1) -> StreamName:
-    return StreamName(dag_id, task_id, map_index)
+def _stream_name(
+    dag_id: str, task_id: str, map_index: Annotated[int, Query(ge=-1)] = -1, stream: str = ""
+) -> StreamName:
+    return StreamName(dag_id, task_id, map_index, stream)
 
 
 def _require_own_page(request: Request) -> None:

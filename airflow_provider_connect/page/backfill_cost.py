@@ -1,4 +1,4 @@
-"""Preview of a backfill: Airflow's dry run, the requests of its runs, and their time at the pace of the last runs."""
+"""Preview of a backfill: Airflow's dry run, and requests and time of its runs."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _RIGHTS = (401, 403)
 async def preview_backfill(viewer: Viewer, request: BackfillRequest) -> dict[str, Any]:
     """Return cost and obstacles of a backfill. Starts nothing.
 
-    :raises RefusedError: the range is empty or too long, or the viewer has no right to start a backfill.
+    :raises RefusedError: an empty or too long range, or no right.
     """
     request.require_range()
     target = await load_target(viewer, request.dag_id)
@@ -115,7 +115,6 @@ def _ranges_text(days: DaySet) -> str:
 
 
 def _is_done(target: BackfillTarget, run: PlannedRun) -> bool:
-    """Return whether all of a run's days are settled in every stream. False if the offsets are unknown."""
     if any(stream.offset is None for stream in target.streams):
         return False
     return all(day in stream.settled_days for stream in target.streams for day in DaySet(ranges=(run.days,)))
@@ -159,7 +158,6 @@ async def _load_request_cost(viewer: Viewer, target: BackfillTarget, runs: Seque
 
 
 async def _plan_source(viewer: Viewer, source: Source, runs: Sequence[Sequence[Day]]) -> LoadPlan | None:
-    """Return the cost of a source's runs. None if the viewer cannot read the connection, or it is wrong."""
     connection = await viewer.airflow.get_if_allowed(quote_path("connections", source.conn_id))
     try:
         return None if connection is None else plan_runs(source, runs, connection=public_connection(connection))

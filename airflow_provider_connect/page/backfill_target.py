@@ -24,11 +24,7 @@ from airflow_provider_connect.window import zone
 
 
 class BackfillRequest(BaseModel):
-    """Days of a DAG to run, both ends included.
-
-    :param reprocess: the existing runs to repeat.
-    :param before_start: whether days before the DAG's start date are run too.
-    """
+    """Days of a DAG to run, both ends included."""
 
     model_config = ConfigDict(extra="forbid", populate_by_name=True)
 
@@ -48,10 +44,7 @@ class BackfillRequest(BaseModel):
 
 @dataclass(frozen=True)
 class BackfillTarget:
-    """The DAG of a backfill with its streams.
-
-    :param starts_at: start of the DAG. None if unknown.
-    """
+    """The DAG of a backfill with its streams."""
 
     dag: Mapping[str, Any]
     streams: Sequence[Stream]
@@ -93,7 +86,7 @@ class BackfillTarget:
 async def load_target(viewer: Viewer, dag_id: str) -> BackfillTarget:
     """Load the DAG of a backfill.
 
-    :raises RefusedError: the viewer may not read the DAG, or it has no stream.
+    :raises RefusedError: the DAG is hidden or has no stream.
     """
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [dag_id])
     dag, starts_at = await asyncio.gather(viewer.airflow.get(quote_path("dags", dag_id)), load_start(viewer, dag_id))
@@ -106,7 +99,7 @@ async def load_target(viewer: Viewer, dag_id: str) -> BackfillTarget:
 async def plan_backfill(viewer: Viewer, target: BackfillTarget, request: BackfillRequest) -> list[PlannedRun]:
     """Return the runs that Airflow would make, from its dry run.
 
-    :raises RefusedError: Airflow refuses the backfill, or would make no run.
+    :raises RefusedError: the backfill is refused, or has no run.
     """
     answer = await viewer.airflow.post("backfills/dry_run", target.body(request))
     length = days_per_run(target.dag, target.zone_name)

@@ -1,4 +1,4 @@
-"""Missing days of a stream, and progress of a running backfill with an estimate of its end."""
+"""Missing days of a stream, and progress of a running backfill."""
 
 from __future__ import annotations
 
@@ -27,11 +27,7 @@ def estimate_end(
     open_count: int,
     current_time: dt.datetime,
 ) -> dt.datetime | None:
-    """Estimate a backfill's end from the pace of its newest runs. None if fewer than three have ended.
-
-    :param run_ends: end times in any order. The newest are enough.
-    :param open_count: number of queued and running runs.
-    """
+    """Estimate a backfill's end from the pace of its newest runs, None before three have ended."""
     ends = sorted(end for end in run_ends if started_at <= end <= current_time)
     if len(ends) < MIN_ENDED_RUNS or open_count <= 0:
         return None
@@ -46,7 +42,7 @@ _OPEN_STATES = ["queued", "running"]
 
 
 async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the running backfill of a stream's DAG. None without one that the viewer may read."""
+    """Return the running backfill of a stream's DAG, if the viewer may read one."""
     dag_id = stream.dag["dag_id"]
     backfill = await load_running_backfill(viewer, dag_id)
     if backfill is None:
@@ -87,7 +83,7 @@ async def backfill_json(viewer: Viewer, stream: Stream) -> dict[str, Any] | None
 
 
 async def load_running_backfill(viewer: Viewer, dag_id: str) -> Any:
-    """Return Airflow's row of a DAG's running backfill. None without one that the viewer may read."""
+    """Return Airflow's row of a DAG's running backfill, if the viewer may read one."""
     newest = await viewer.airflow.list_rows_if_allowed(
         "backfills", "backfills", {"dag_id": dag_id, "order_by": "-id"}, max_rows=1
     )
@@ -95,7 +91,7 @@ async def load_running_backfill(viewer: Viewer, dag_id: str) -> Any:
 
 
 async def load_start(viewer: Viewer, dag_id: str) -> dt.datetime | None:
-    """Return the start date of a DAG, else the earliest of its tasks. None if unknown."""
+    """Return the start date of a DAG, else the earliest of its tasks, or None."""
     details = await viewer.airflow.get_if_allowed(quote_path("dags", dag_id, "details"))
     starts_at = parse_instant((details or {}).get("start_date"))
     if starts_at is not None:
@@ -107,7 +103,7 @@ async def load_start(viewer: Viewer, dag_id: str) -> dt.datetime | None:
 
 async def missing_json(viewer: Viewer, stream: Stream) -> list[dict[str, Any]]:
     """Return the ranges of a stream's missing days, oldest first."""
-    if not stream.gaps.ranges:
+    if not stream.missing_days.ranges:
         return []
     days = missing_days(stream, await load_start(viewer, stream.dag["dag_id"]))
     return [

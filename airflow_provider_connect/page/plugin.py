@@ -1,7 +1,6 @@
 """Airflow plugin of the page.
 
-Every Airflow process imports this file, tasks included. So it imports only Airflow's settings and the timetables, and
-the API server builds the app at the first request.
+Every Airflow process imports this file.
 """
 
 from __future__ import annotations
@@ -52,7 +51,7 @@ def _view(route: str, destination: str, query: str) -> dict[str, Any]:
 
 
 class ConnectPlugin(AirflowPlugin):
-    """Adds the page to Airflow's navigation, and as a tab to each DAG, task and task instance. Adds the timetables."""
+    """The page in Airflow's navigation and as a tab of each DAG, task and task instance, and the timetables."""
 
     name = "connect"
     timetables = [DailyTimetable, EveryTimetable]

@@ -1,7 +1,4 @@
-"""Source and sink that a DAG declares, from Airflow's serialized DAG. Used before a task's first run.
-
-Airflow serializes a mapped task's arguments only as their ``repr``, so its connectors stay unknown.
-"""
+"""Source and sink that a DAG declares, from Airflow's serialized DAG."""
 
 from __future__ import annotations
 
@@ -16,11 +13,7 @@ _UNMAPPED = -1
 
 
 async def add_declared_connectors(dag_bag: Any, profiles: Mapping[TaskName, TaskProfile]) -> None:
-    """Fill in the connectors of tasks without a run. Templates in options are not rendered.
-
-    :param dag_bag: the API server's serialized DAGs. None changes nothing.
-    :param profiles: profiles of tasks that the viewer may see.
-    """
+    """Fill in the connectors of tasks without a run."""
     names = [name for name, profile in profiles.items() if not profile.connectors]
     if dag_bag is None or not names:
         return

@@ -28,7 +28,7 @@ _DEFAULT_DAYS = 366
 async def show_stream(viewer: Viewer, name: StreamName, first: dt.date | None, last: dt.date | None) -> dict[str, Any]:
     """Return a stream with its days from ``first`` to ``last``, both included. The default is the last year.
 
-    :raises RefusedError: the range is empty, or longer than :data:`MAX_DAYS`.
+    :raises RefusedError: the range is empty or too long.
     """
     end = last or viewer.requested_at.date()
     begin = first or max(dt.date.min + ONE_DAY * BAND_LOOKBACK_DAYS, end - ONE_DAY * (_DEFAULT_DAYS - 1))
@@ -87,12 +87,10 @@ def _newest_first(report: RunDayReport) -> tuple[int, float]:
 
 
 def _earliest_midnight(day: dt.date) -> dt.datetime:
-    """Return an instant before the day begins in any zone."""
     return dt.datetime.combine(day, dt.time(), tzinfo=dt.UTC) - ONE_DAY
 
 
 async def _load_quota_usage(viewer: Viewer, stream: Stream) -> dict[str, Any] | None:
-    """Return the used part of the source's quota. None without a quota, or without the right to read the connection."""
     source = stream.connectors.source
     if source is None:
         return None

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from airflow_provider_connect.offsets import Offset
+from airflow_provider_connect.offsets import Offset, streams_of_keys
 from airflow_provider_connect.page.airflow_api import RefusedError, quote_path
 from airflow_provider_connect.page.airflow_queries import (
     add_days_of_dag_runs,
@@ -47,7 +47,7 @@ async def load_streams(
 ) -> list[Stream]:
     """Load the streams of tasks, sorted by id.
 
-    :param since: time from which reports are loaded. None loads only the newest.
+    :param since: of the reports. None: only the newest.
     """
     airflow, cache, current_time = viewer.airflow, viewer.cache, viewer.requested_at
     stored_offsets, runs, editable_ids, profiles, logs = await asyncio.gather(
@@ -68,22 +68,20 @@ async def load_streams(
     for task in tasks:
         profile, log = profiles[task.name], logs[task.name]
         for index in _map_indexes(task, profile.connectors):
-            connectors = profile.connectors.get(index, ConnectorPair())
-            reports = log.reports_of_instance(index)
-            stream = Stream(
+            task_stream = Stream(
                 dag=dags[task.name.dag_id],
                 task_id=task.name.task_id,
                 map_index=index,
-                connectors=connectors,
-                offset=_offset_of(stored_offsets, connectors),
-                reports=reports or [item for item in profile.reports if item.map_index == index],
+                connectors=profile.connectors.get(index, ConnectorPair()),
+                offset=None,
+                reports=log.reports_of_instance(index) or [item for item in profile.reports if item.map_index == index],
                 runs=[run for run in runs_by_task[task.name] if run.map_index in (index, -1)],
                 has_run=profile.has_run,
                 can_edit=task.name.dag_id in editable_ids,
                 as_of=current_time,
                 end_date=task.end_date,
             )
-            streams.append(stream)
+            streams += _with_offsets(task_stream, stored_offsets)
     failed = [stream for stream in streams if stream.state.name == "failed"][:_MAX_MESSAGES]
     messages = await asyncio.gather(*(load_failure_message(airflow, stream.failed_runs[0]) for stream in failed))
     messages_by_id = {stream.id: message for stream, message in zip(failed, messages, strict=True)}
@@ -93,14 +91,13 @@ async def load_streams(
 async def load_stream(viewer: Viewer, name: StreamName, since: dt.datetime) -> Stream:
     """Load one stream.
 
-    :param since: time from which reports are loaded.
-    :raises RefusedError: the stream does not exist, or the viewer may not see it.
+    :raises RefusedError: no such stream, or no right.
     """
     dag = await viewer.airflow.get(quote_path("dags", name.dag_id))
     tasks = await find_tasks(viewer.airflow, viewer.page_cache, viewer.cache, [name.dag_id])
     matching_tasks = [task for task in tasks if task.name.task_id == name.task_id]
     for stream in await load_streams(viewer, {name.dag_id: dag}, matching_tasks, since):
-        if stream.map_index == name.map_index:
+        if stream.map_index == name.map_index and name.key in ("", stream.key):
             return stream
     raise RefusedError(404, f"There is no stream {name}")
 
@@ -110,10 +107,23 @@ def _zone_of(connectors: Mapping[int, ConnectorPair]) -> str | None:
 
 
 def _map_indexes(task: TaskInfo, connectors: Mapping[int, ConnectorPair]) -> list[int]:
-    """Return the map indexes of a task's recent instances, each of which is a stream. -1 for an unmapped task."""
     return sorted(index for index in connectors if index >= 0) or [-1]
 
 
-def _offset_of(stored_offsets: Mapping[str, Offset], connectors: ConnectorPair) -> Offset | None:
-    key = connectors.offset_key
-    return None if key is None else stored_offsets.get(key)
+def _with_offsets(stream: Stream, stored_offsets: Mapping[str, Offset]) -> list[Stream]:
+    """Return a task's stream with its offset, or each of its streams that has one."""
+    source, sink = stream.connectors.source, stream.connectors.sink
+    loaded = streams_of_keys(source, sink, stored_offsets) if source is not None and sink is not None else {}
+    if not loaded:
+        key = stream.connectors.offset_key
+        return [replace(stream, offset=None if key is None else stored_offsets.get(key))]
+    streams = [
+        replace(
+            stream,
+            connectors=ConnectorPair(loaded_stream.source, loaded_stream.sink),
+            offset=stored_offsets[key],
+            key=loaded_stream.source.stream_key,
+        )
+        for key, loaded_stream in loaded.items()
+    ]
+    return [replace(item, reports=[report for report in item.reports if item.owns(report)]) for item in streams]

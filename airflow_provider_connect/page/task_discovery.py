@@ -25,11 +25,7 @@ async def visible_dags(airflow: AirflowApi) -> dict[str, Mapping[str, Any]]:
 async def find_tasks(
     airflow: AirflowApi, page_cache: PageCache, cache: ViewerCache, dag_ids: Sequence[str]
 ) -> list[TaskInfo]:
-    """Return the ConnectOperator tasks of DAGs.
-
-    Airflow lists the tasks of one DAG per query. So DAGs without such tasks are remembered, and each call checks only
-    some of them again.
-    """
+    """Return the ConnectOperator tasks of DAGs."""
     checked_at = time.monotonic()
     entries = {dag_id: entry for dag_id in dag_ids if (entry := cache.tasks.get(dag_id)) is not None}
     stale_ids = [dag_id for dag_id, (at, _) in entries.items() if checked_at - at > FRESH_SECONDS]
@@ -52,7 +48,6 @@ async def find_tasks(
 
 
 async def _query_tasks(airflow: AirflowApi, dag_id: str) -> list[TaskInfo] | None:
-    """Return a DAG's ConnectOperator tasks. None if the viewer may not see them, or the DAG is gone."""
     answer = await airflow.get_if_allowed(quote_path("dags", dag_id, "tasks"))
     return None if answer is None else [_task_info(dag_id, task) for task in answer["tasks"] if is_connect_task(task)]
 

@@ -1,4 +1,4 @@
-"""The page's viewer, identified by a token. Airflow decides the viewer's rights."""
+"""The page's viewer, identified by a token."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Viewer:
     dag_bag: Any = None
 
     async def editable_dags(self, dag_ids: set[str]) -> set[str]:
-        """Return the DAGs that the viewer may clear. Only enables buttons: Airflow checks each action."""
+        """Return the DAGs that the viewer may clear."""
         return await self.find_editable(self.token, dag_ids)
 
 

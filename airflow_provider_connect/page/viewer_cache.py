@@ -1,8 +1,4 @@
-"""Cache of each viewer's answers from Airflow, so that later queries fetch only news.
-
-A viewer's token is the cache's key, and each answer of the page still starts with queries that Airflow authorizes.
-Viewers share only the list of DAGs without ConnectOperator tasks.
-"""
+"""Cache of each viewer's answers from Airflow, by token."""
 
 from __future__ import annotations
 
@@ -34,8 +30,7 @@ class TaskName(NamedTuple):
 class TaskInfo(NamedTuple):
     """A ConnectOperator task.
 
-    :param class_name: Airflow's API lists task instances by it.
-    :param end_date: the task's or its DAG's, whichever is earlier.
+    :param class_name: as in Airflow's listings.
     """
 
     name: TaskName
@@ -47,8 +42,7 @@ class TaskInfo(NamedTuple):
 class EventLog:
     """Loaded asset events of one task.
 
-    :param reports: reports by event id.
-    :param since: time from which the events are complete. None means all events.
+    :param since: start of the complete events. None: all.
     """
 
     reports: dict[int, list[RunDayReport]]
@@ -91,10 +85,7 @@ class ViewerCache:
 
 @dataclass
 class PageCache:
-    """Separate caches of all viewers.
-
-    :param dags_without_tasks: DAGs without ConnectOperator tasks, with the time of the last check.
-    """
+    """Separate caches of all viewers."""
 
     viewers: OrderedDict[str, ViewerCache] = field(default_factory=OrderedDict)
     dags_without_tasks: dict[str, float] = field(default_factory=dict)

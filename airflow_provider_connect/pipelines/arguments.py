@@ -1,4 +1,4 @@
-"""Operator arguments that a pipeline file may set, read from the signatures of the operator and its base classes."""
+"""Operator arguments that a pipeline file may set."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def argument_adapter(name: str) -> TypeAdapter[Any] | None:
 
 
 def read_argument(name: str, value: Any) -> tuple[Any, list[tuple[tuple[str | int, ...], str]]]:
-    """Validate an argument's value in a file. Returns the value and its problems, each as path and text."""
+    """Validate an argument's value in a file. Returns the value and its problems."""
     adapter = argument_adapter(name)
     if adapter is None:
         return None, [((name,), "cannot be given in a file. Write the DAG in Python")]
@@ -108,7 +108,7 @@ def _type_of(name: str) -> Any:
         if not isinstance(parameter.annotation, str):
             return parameter.annotation
         # Names imported for type checking only are missing in the module.
-        type_names = vars(completeness) | vars(sink) | vars(source) | {"Asset": _Asset}
+        type_names = vars(completeness) | vars(sink) | vars(source) | dict.fromkeys(("Asset", "AssetAlias"), _Asset)
         try:
             return eval(parameter.annotation, {**type_names, **init.__globals__})  # noqa: S307  # our own and Airflow's code
         except NameError:

@@ -16,11 +16,11 @@ from airflow_provider_connect.pipelines.yaml_files import read_yaml
 
 
 def dags_from(pattern: str) -> dict[str, DAG]:
-    """Build a DAG with one task from each YAML file, and return the DAGs by name. Airflow finds them by itself.
+    """Build a DAG with one task from each YAML file. Returns the DAGs by name.
 
-    If one file is wrong, no DAG is built: Airflow then keeps the earlier DAGs.
+    If one file is wrong, no DAG is built.
 
-    :param pattern: such as ``pipelines/*.yaml``, relative to the calling file. ``**`` is any folder.
+    :param pattern: such as ``pipelines/*.yaml``, relative to the calling file.
     :raises ConfigError: with every problem of all files.
     """
     folder = Path(sys._getframe(1).f_code.co_filename).parent

@@ -1,4 +1,4 @@
-"""A pipeline as its file declares it. It is checked without a connection."""
+"""A pipeline as its file declares it."""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ from airflow_provider_connect.shapes.chain import SHAPES
 from airflow_provider_connect.timetables import daily, every
 
 DAILY = "daily"
-"""Default schedule: each day in the source's zone."""
 
 
 class Daily(BaseModel):
-    """Schedule with one run for each calendar day of a zone. The run starts when its day is over."""
+    """Schedule with one run for each calendar day of a zone."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -68,7 +67,7 @@ class Cron(BaseModel):
 
 
 class Every(BaseModel):
-    """Schedule with one run for each part of a day, for sources that read increments."""
+    """Schedule with one run for each part of a day."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -98,12 +97,10 @@ class Every(BaseModel):
 
 Schedule = Daily | Every | Cron
 _SCHEDULES: dict[str, type[Schedule]] = {"cron": Cron, "daily": Daily, "every": Every}
-"""Models of a schedule by the key that each must have."""
 
 _Model = TypeVar("_Model", bound=BaseModel)
 
 DEFAULT_TASK_ID = "load"
-"""Task id of a pipeline without one."""
 
 
 class DagOptions(BaseModel):
@@ -219,7 +216,6 @@ def _build_shape(file: YamlFile, key_path: KeyPath, entry: Any) -> Any:
 
 
 def _read_single_entry(file: YamlFile, key_path: KeyPath, value: Any, owner: str) -> tuple[str, dict[str, Any]] | None:
-    """Return key and options of a mapping with one entry, such as ``{delta: {path: …}}``."""
     if value is None and key_path[0] not in file.values:
         file.add_problem(key_path, "required")
     elif not isinstance(value, dict) or len(value) != 1:
@@ -250,7 +246,6 @@ def build_options(file: YamlFile, key_path: KeyPath, cls: type[Options], options
 
 
 def _entry_problem(value: Any, owner: str) -> str:
-    """Describe a value that is not a mapping with one name, such as options that are not indented under it."""
     if isinstance(value, str):
         return f"must hold the {owner} options: {{{value}: {{…}}}}"
     if not isinstance(value, dict) or not value:

@@ -20,7 +20,7 @@ _TEMPLATE = {"type": "string", "pattern": r"\{\{|\{%|\{#", "description": "An Ai
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (2020-12) of a pipeline file, for editors.
 
-    Covers each option of the installed connectors. Rules between options are checked only when Airflow reads the file.
+    Covers each option of the installed connectors.
     """
     sources, sinks = _connectors("sources", registry.source_class), _connectors("sinks", registry.sink_class)
     models: list[type[BaseModel]] = [
@@ -85,7 +85,6 @@ def _connectors(room: str, class_of: Callable[[str], type[Any]]) -> dict[str, ty
 
 
 def _argument_properties(definitions: dict[str, Any]) -> dict[str, Any]:
-    """Return the schemas of the operator's arguments. Adds the models that they use to ``definitions``."""
     properties, descriptions = {}, arguments.argument_descriptions()
     for name, parameter in arguments.file_arguments().items():
         if (adapter := arguments.argument_adapter(name)) is None:

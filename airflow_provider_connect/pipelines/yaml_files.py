@@ -1,6 +1,6 @@
 """Reads a YAML file into plain values with their line numbers.
 
-Dates are text, and ``off`` and ``yes`` are words, as in JSON and in editors. PyYAML's YAML 1.1 would convert them.
+Dates are text, and ``off`` and ``yes`` are words.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class FileProblem:
     """Problem in a file.
 
     :param line: 0 if unknown.
-    :param key_path: dotted path of the value, empty for the whole file.
+    :param key_path: dotted, empty for the whole file.
     """
 
     file: str
@@ -39,10 +39,7 @@ class FileProblem:
 
 @dataclass
 class YamlFile:
-    """Values of a file, and the problems found in them.
-
-    :param name: the file's name in messages.
-    """
+    """Values of a file, and the problems found in them."""
 
     name: str
     values: dict[str, Any] = field(default_factory=dict)
@@ -50,7 +47,7 @@ class YamlFile:
     problems: list[FileProblem] = field(default_factory=list)
 
     def add_problem(self, key_path: KeyPath, text: str, line: int | None = None) -> None:
-        """Add a problem with a value. Without a known line, the mapping around it gives the line."""
+        """Add a problem with a value."""
         nearest_line = next(
             (self.lines[key_path[:end]] for end in range(len(key_path), -1, -1) if key_path[:end] in self.lines), 0
         )

@@ -1,4 +1,4 @@
-"""Declares the columns of a source's rows: name, type, comment. Light enough for DAG files."""
+"""Declares the columns of a source's rows: name, type, comment."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ class RowColumn(NamedTuple):
 
     :param kind: Spark's type name in lower case, without parameters. Also ``json`` (document text), ``wall`` (time
         without zone) and ``strings`` (list of texts).
-    :param comment: description, passed on to the sink.
     :param few_values: True if the column has few distinct values.
     """
 

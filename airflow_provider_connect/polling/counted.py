@@ -16,7 +16,7 @@ from airflow_provider_connect.polling.tally import Tally
 
 
 class CountedApi(Closable):
-    """API client of one poll. Thread-safe. Counts nothing without a quota."""
+    """API client of one poll. Thread-safe."""
 
     def __init__(self, api: JsonApi, quota: Quota | None) -> None:
         self._api = api
@@ -31,10 +31,9 @@ class CountedApi(Closable):
         on_sent: Callable[[], None] = lambda: None,
         error_of: Callable[[Reply], ConnectError | None] = lambda _: None,
     ) -> Reply:
-        """Send a call and return the whole answer. Raises the errors of :meth:`.JsonApi.ask`.
+        """Send a call and return the whole answer.
 
-        :param tally: counts bytes, and requests if there is a quota.
-        :raises QuotaError: there is a quota, and the API requests a pause.
+        :raises QuotaError: the API requests a pause.
         """
 
         def count() -> None:
@@ -58,9 +57,9 @@ class CountedApi(Closable):
 
 
 def declared_quota(limits: RateLimits | None, conn_id: str) -> Quota | None:
-    """Return the hourly quota for declared limits. None if they limit neither a minute nor an hour.
+    """Return the hourly quota for declared limits, None without limits a minute or an hour.
 
-    :param conn_id: all users of this connection share the quota.
+    :param conn_id: the connection whose users share the quota.
     """
     if limits is None or (limits.per_minute is None and limits.per_hour is None):
         return None

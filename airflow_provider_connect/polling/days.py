@@ -1,4 +1,4 @@
-"""Checks that a day can be polled: it is in the source's zone, and over or, for a snapshot, begun."""
+"""Checks that a day can be polled."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ _LATE = dt.timedelta(days=1)
 def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -> None:
     """Check that a day is in ``zone`` and over.
 
-    :raises ConfigError: the day is in another zone, or ends in more than an hour.
-    :raises RetriableError: the day ends within the hour. Clocks may differ.
+    :raises ConfigError: another zone, or it ends in more than an hour.
+    :raises RetriableError: it ends within the hour.
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is in zone {day.zone}, but this source uses {zone}")
@@ -28,9 +28,9 @@ def require_over(day: Day, zone: str, current_time: dt.datetime | None = None) -
 
 
 def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
-    """Check that a day is in ``zone`` and has begun. A snapshot may be taken before its day is over.
+    """Check that a day is in ``zone`` and has begun.
 
-    :raises ConfigError: the day is in another zone, or begins later.
+    :raises ConfigError: another zone, or a later begin.
     """
     if day.zone != zone:
         raise ConfigError(f"day {day} is in zone {day.zone}, but this source uses {zone}")
@@ -39,10 +39,10 @@ def require_begun(day: Day, zone: str, current_time: dt.datetime) -> None:
 
 
 def require_recent(day: Day, current_time: dt.datetime, subject: str) -> None:
-    """Check that a day ended at most 24 hours ago. Then the present rows may be stored as its rows.
+    """Check that a day ended at most 24 hours ago.
 
-    :param subject: begins a clause of the message, such as "the API has".
-    :raises ConfigError: the day ended earlier.
+    :param subject: for the message.
+    :raises ConfigError: it ended earlier.
     """
     if current_time - day.end > _LATE:
         raise ConfigError(

@@ -1,8 +1,4 @@
-"""An exact set of 128-bit keys. It takes 16 bytes a key, and moves to disk beyond a limit.
-
-Each batch becomes a sorted run, and runs of similar size are merged, as in a log-structured merge tree. Beyond
-``limit_bytes`` the runs move to memory-mapped files.
-"""
+"""An exact set of 128-bit keys, which moves to disk beyond a limit."""
 
 from __future__ import annotations
 
@@ -59,7 +55,7 @@ class _Run:
 
 
 class _BloomFilter:
-    """Bloom filter with one hash, in 2 MiB. Recognises most new keys without a search in the runs."""
+    """Bloom filter with one hash, in 2 MiB."""
 
     def __init__(self) -> None:
         import numpy as np
@@ -85,7 +81,7 @@ class _BloomFilter:
 
 
 def _merged(large: list[Keys], small: list[Keys]) -> _Run:
-    """Merge two runs that share no key. Empties both lists, each ``[hi, lo]``, to save memory."""
+    """Merge two runs that share no key. Empties both lists, each ``[hi, lo]``."""
     import numpy as np
 
     total = len(large[0]) + len(small[0])
@@ -115,8 +111,7 @@ def _sorted(runs: list[_Run]) -> _Run:
 class KeySet:
     """A set of 128-bit keys. Not thread-safe.
 
-    :param limit_bytes: size of the keys at which they move to files. Memory stays below about 1.5 times this.
-    :param folder: for the files. Defaults to the system's temporary folder.
+    :param limit_bytes: size at which keys move to files. Memory stays below about 1.5 times this.
     """
 
     def __init__(self, limit_bytes: int = DEFAULT_LIMIT_BYTES, folder: Path | None = None) -> None:
@@ -139,7 +134,7 @@ class KeySet:
     def add(self, hi: Keys, lo: Keys) -> Mask:
         """Add keys. Returns a mask: True for each new key, at its first occurrence.
 
-        :param hi: upper 64 bits of each key. ``lo`` holds the lower 64.
+        :param hi: upper 64 bits of each key, ``lo`` the lower.
         """
         import numpy as np
 
@@ -198,10 +193,7 @@ class KeySet:
             self._runs.clear()
 
     def _may_merge(self, total: int) -> bool:
-        """Return True if the last two runs are of similar size and hold at most half of all keys.
-
-        A merge holds its keys in memory twice.
-        """
+        """Return True if the last two runs are of similar size and hold at most half of all keys."""
         if len(self._runs) < 2:
             return False
         large, small = map(len, self._runs[-2:])

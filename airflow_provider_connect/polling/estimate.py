@@ -1,4 +1,4 @@
-"""Estimates how long a poll still takes, from its pace and the expected total. Each estimate names its basis."""
+"""Estimates how long a poll still takes, from its pace and the expected total."""
 
 from __future__ import annotations
 
@@ -15,10 +15,7 @@ class ProgressPoint(NamedTuple):
 
 
 class ExpectedTotal(NamedTuple):
-    """Amount that a poll is expected to reach.
-
-    :param reason: completes the sentence "about 4 min left, as …".
-    """
+    """Amount that a poll is expected to reach."""
 
     total: float
     reason: str
@@ -41,7 +38,7 @@ def rough_time(seconds: float) -> str:
 
 
 class PollPace:
-    """Pace of one poll, measured from its first rows. The wait for them would distort it."""
+    """Pace of one poll, measured from its first rows."""
 
     def __init__(self) -> None:
         self._first: ProgressPoint | None = None

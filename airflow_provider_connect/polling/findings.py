@@ -25,7 +25,6 @@ class Finding:
     """Result of one check.
 
     :param result: outcome, without secrets and record values.
-    :param todo: action for a person, or "".
     """
 
     subject: str
@@ -50,10 +49,7 @@ def passed(findings: Iterable[Finding]) -> bool:
 
 @dataclass(frozen=True)
 class PreflightReport:
-    """All findings of one check.
-
-    :param subject: begins the verdict, such as ``Stream shop_db.orders``.
-    """
+    """All findings of one check."""
 
     subject: str
     findings: tuple[Finding, ...]
@@ -64,19 +60,18 @@ class PreflightReport:
         return passed(self.findings)
 
     def __str__(self) -> str:
-        """Return the verdict and the findings, problems first. Each line is a sentence."""
+        """Return the verdict and the findings, problems first."""
         rows = sorted(self.findings, key=lambda finding: _ORDER.index(finding.level))
         return "\n".join([f"{self.subject} {'works' if self.passed else 'does not work yet'}.", *map(str, rows)])
 
 
 @dataclass(frozen=True)
 class ProposalRequest:
-    """Input of a proposal. A source reads only some fields. None means the source's default.
+    """Input of a proposal, of which a source reads some fields. None means the source's default.
 
     :param path: path of a request, such as ``/v1/events``.
     :param openapi: an OpenAPI 3 document, read instead of sending a request.
-    :param day: day of the sample.
-    :param records: number of records in the sample.
+    :param records: size of the sample.
     :param columns: most columns to propose.
     """
 
@@ -94,12 +89,12 @@ class ProposalRequest:
 
 
 class InspectsConnection(ABC):
-    """Source class with its own Airflow connection type. Serves the Test button of Airflow's form."""
+    """Source class with its own Airflow connection type."""
 
     @classmethod
     @abstractmethod
     def access(cls, connection: Connection) -> Any:
-        """Return address and credentials of a connection. No network.
+        """Return address and credentials of a connection, without network.
 
         :raises ConfigError: lists every problem of the connection.
         """
@@ -109,6 +104,6 @@ class InspectsConnection(ABC):
     def inspect_connection(cls, connection: Connection, store: KeyStore | None) -> tuple[bool, str]:
         """Test a connection without loading. Returns whether it works, and the findings as text.
 
-        :param store: store of the quota's counts. None counts no requests.
-        :raises ConnectError: the system is unreachable or refuses.
+        :param store: of the quota's counts. None counts no requests.
+        :raises ConnectError: no access.
         """

@@ -1,8 +1,4 @@
-r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line.
-
-``str.splitlines``, ``requests`` and ``httpx`` also split at U+2028, U+0085 and others, which JSON strings may hold
-unescaped.
-"""
+r"""Cuts a byte stream into blocks of whole lines. Only ``\n`` ends a line."""
 
 from __future__ import annotations
 
@@ -27,7 +23,7 @@ _MAX_PARTS = 16 << 10  # a list of tiny chunks would take more memory than their
 class Block:
     r"""Whole lines of a stream.
 
-    :param position: offset of the block in the stream, in bytes.
+    :param position: offset in the stream, in bytes.
     :param data: ends with ``\n``, except at the end of a stream without a final newline.
     """
 
@@ -38,7 +34,8 @@ class Block:
 def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """Join ``chunks`` to blocks of whole lines, each at least ``block_bytes`` long except the last.
 
-    :raises LineTooLongError: a line exceeds ``max_line_bytes``, newline excluded. The lines before it were yielded.
+    :raises LineTooLongError: a line exceeds ``max_line_bytes``, after the lines before it. The lines before it were
+        yielded.
     """
     position = 0
     parts: list[bytes | memoryview] = []  # of the next block; joined once
@@ -69,10 +66,6 @@ def blocks(chunks: Iterable[bytes], max_line_bytes: int, block_bytes: int = BLOC
 
 
 def _start_of_long_line(chunk: bytes, earlier_bytes: int, max_line_bytes: int) -> int | None:
-    """Return the start of the first line that is too long. Negative if it began in earlier chunks.
-
-    :param earlier_bytes: bytes of the chunk's first line in earlier chunks.
-    """
     start = -earlier_bytes
     while len(chunk) - start > max_line_bytes:
         # All lines up to the last newline that one line of full length could reach are short enough.
@@ -84,7 +77,7 @@ def _start_of_long_line(chunk: bytes, earlier_bytes: int, max_line_bytes: int) -
 
 
 def slices(block: Block) -> Iterator[Block]:
-    """Cut a block into blocks of about 64 KiB. Very short lines take much more memory once parsed."""
+    """Cut a block into blocks of about 64 KiB."""
     start = 0
     while start < len(block.data):
         end = block.data.rfind(b"\n", start, start + _SLICE_BYTES) + 1 or block.data.find(b"\n", start) + 1

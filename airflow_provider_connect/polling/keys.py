@@ -15,8 +15,7 @@ _NULL = b"\xfe"
 def record_keys(variant: str, columns: Sequence[pa.Array]) -> bytes:
     """Return one 16-byte key per row, concatenated.
 
-    XXH3-128 over the stream's variant, if any, and the columns in UTF-8, joined by 0xFF. Null is 0xFE. UTF-8 contains
-    neither byte.
+    XXH3-128 over the stream's variant, if any, and the columns in UTF-8, joined by 0xFF. Null is 0xFE.
     """
     import pyarrow as pa
     import pyarrow.compute as pc

@@ -19,7 +19,7 @@ _UNIX, _MICROSECOND = dt.datetime(1970, 1, 1, tzinfo=dt.UTC), dt.timedelta(micro
 def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
     """Add a batch's late rows to the day's counts, with the names of :mod:`airflow_provider_connect.stage.counts`.
 
-    :param arrival_times: when each row reached the vendor, UTC, in microseconds. A null is not late.
+    :param arrival_times: of each row, UTC, in microseconds. Null is not late.
     """
     import numpy as np
     import pyarrow as pa
@@ -46,7 +46,6 @@ def count_late(tally: Tally, day: Day, arrival_times: pa.Array) -> None:
 
 @lru_cache(maxsize=64)
 def _ends(day: Day) -> Any:
-    """Return the ends of the days after ``day``, in microseconds since 1970."""
     import numpy as np
 
     ends = [Day(date=day.date + ONE_DAY * days_later, zone=day.zone).end for days_later in range(1, MAX_LATE_DAYS + 1)]

@@ -15,17 +15,17 @@ _NAMED_TWICE = "named the same next page twice, the second time on"
 
 
 class SeenRows:
-    """Fingerprints of the pages read so far, to detect a repeated page."""
+    """Fingerprints of the pages read so far."""
 
     def __init__(self) -> None:
         self._seen: set[bytes] = set()
         self._pages = 0
 
     def require_new(self, fingerprint: bytes | None) -> None:
-        """Check that a page differs from all earlier ones.
+        """Refuse a page that repeats an earlier one.
 
-        :param fingerprint: identifies the page's rows. None for a page without rows.
-        :raises SetupError: the page repeats an earlier one.
+        :param fingerprint: of the page's rows. None without rows.
+        :raises SetupError: the page is repeated.
         """
         self._pages += 1
         if fingerprint in self._seen:
@@ -49,11 +49,10 @@ def pages(
     """Yield pages, empty ones too, until a page has no next token.
 
     :param fetch: returns the page with this token, or the first page for None.
-    :param next_of: returns the next page's token. None or "" after the last page.
-    :param content_of: returns an identifier of the page, such as its last record's id. For a service that may repeat a
-        token, such as a scroll id, for a new page. ``next_of`` must then detect the end.
-    :param rows_of: returns a fingerprint of the page's rows, None without rows. For a service that may repeat a page.
-    :raises SetupError: a token, a page (with ``content_of``) or its rows (with ``rows_of``) occur twice.
+    :param next_of: returns the next page's token, None or "" after the last.
+    :param content_of: returns an identifier of the page, for a service that may repeat a token.
+    :param rows_of: returns a fingerprint of the page's rows, None without rows.
+    :raises SetupError: a token, a page or its rows occur twice.
     :raises ConfigError: there are more than ``max_pages``.
     """
     fingerprints: set[bytes] = set()

@@ -63,10 +63,8 @@ class _Worker(Generic[T]):
 def prefetch(iterator: Iterator[T], depth: int) -> Generator[T, None, None]:
     """Yield the items of ``iterator``, which runs in a thread and keeps at most ``depth`` items ready.
 
-    With depth 0, the thread starts the next item when the consumer requests the current one.
-
     The iterator's exception is raised after the items before it. If the consumer stops early, the iterator is closed.
-    ``close()`` waits for the thread's current item, so an iterator that reads needs a timeout.
+    ``close()`` waits for the thread's current item.
     """
     worker = _Worker(iterator, depth)
     worker.thread.start()

@@ -13,19 +13,19 @@ from airflow_provider_connect.window import Day
 
 
 class Tally:
-    """Running counts of one attempt to poll a partition. The thread that logs progress reads them.
+    """Running counts of one attempt to poll a partition. Read by other threads.
 
-    Rows, counts, times and rejects belong to a day, so a source with several days counts them in :meth:`for_day`.
+    A source with several days counts rows, counts, times and rejects in :meth:`for_day`.
 
-    :ivar rows: rows read, before duplicates are dropped.
-    :ivar counts: other counts by name: ``duplicates``, ``rejected``, …. Each source documents its own.
+    :ivar rows: rows read, with duplicates.
+    :ivar counts: other counts by name: ``duplicates``, ``rejected``, ….
     :ivar requests: requests sent, answered or not. A failed connection does not count.
     :ivar sent: send times of the requests, in seconds since 1970.
     :ivar wire_bytes: bytes received.
     :ivar raw_bytes: bytes after decoding.
-    :ivar announced_bytes: final ``wire_bytes`` if a single answer announces it, else 0. Only for the time left.
-    :ivar announced_rows: final ``rows`` if announced. Only for the time left.
-    :ivar polled_before: poll time of the day's previous publish, UTC. None if there is none or its time is unknown.
+    :ivar announced_bytes: final ``wire_bytes`` if a single answer announces it, else 0.
+    :ivar announced_rows: final ``rows`` if announced.
+    :ivar polled_before: poll time of the day's previous publish, UTC, or None.
     """
 
     def __init__(self, days: Sequence[Day] = (), polled_before: Sequence[dt.datetime | None] = ()) -> None:
@@ -62,7 +62,7 @@ class Tally:
         self.latest = max(self.latest or latest, latest)
 
     def request(self) -> None:
-        """Count a sent request. Omit follow-up pages that the vendor does not count."""
+        """Count a sent request, if the vendor counts it."""
         self.requests += 1
         self.sent.append(time.time())
 

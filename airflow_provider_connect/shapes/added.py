@@ -124,7 +124,7 @@ def template_problems(template: str, schema: pa.Schema) -> list[str]:
 def bind_template(template: str, schema: pa.Schema) -> Callable[[pa.RecordBatch], pa.Array | pa.Scalar]:
     """Return a function that fills a template for each row of a batch. NULL if one of its columns is NULL.
 
-    Without columns, the function returns a scalar.
+    A scalar without columns.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -167,8 +167,7 @@ class Case(BaseModel):
 class Route(Shape):
     """Adds a column that names each row's table or topic.
 
-    The sink reads it through a template: ``path="…/{table}"`` of :class:`.DeltaSink`, ``table="data.{table}"`` of
-    :class:`.BigQuerySink`, ``topic="{topic}"`` of :class:`.KafkaSink`.
+    The sink reads it through a template: ``path="…/{table}"``, ``table="data.{table}"``, ``topic="{topic}"``.
     """
 
     name: ClassVar[str] = "route"
@@ -201,7 +200,7 @@ class Route(Shape):
         return schema.append(pa.field(self.column, pa.string(), is_nullable, {"few_values": "yes"}))
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins. The new column has those of the columns in its templates."""
+        """Return the origins, with those of the columns in the templates."""
         parts = [name for template in self._target_templates for name in template_columns(template)]
         sources = dict.fromkeys(source for name in parts for source in origins.get(name, ()))
         return {**origins, self.column: tuple(sources)}

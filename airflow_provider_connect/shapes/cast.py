@@ -31,8 +31,8 @@ OnError = Literal["fail", "null"]
 class Cast(Shape):
     """Changes the type of columns.
 
-    A value becomes the same value of the other type, or does not fit. Casts of DOUBLE to FLOAT, and of DECIMAL to
-    either, round to the nearest number. A cast to DATE drops the time of day. Times are in UTC.
+    Casts of DOUBLE to FLOAT, and of DECIMAL to either, round to the nearest number. A cast to DATE drops the time of
+    day. Times are in UTC.
     """
 
     name: ClassVar[str] = "cast"
@@ -49,7 +49,7 @@ class Cast(Shape):
     )
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the new types. Names, positions and comments stay."""
+        """Return the schema with the new types."""
         problems = unknown_column_problems(self.columns, schema) + key_column_problems(self.columns)
         for name, type_name in self.columns.items():
             if name in schema.names and find_cast(schema.field(name).type, type_name, self.format) is None:
@@ -72,7 +72,7 @@ class Cast(Shape):
         return pa.field(field.name, arrow_type(type_name), is_nullable, metadata or None)
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that casts. With ``on_error="fail"`` it raises DataError, with the misfits by column."""
+        """Return a function that casts. With ``on_error="fail"`` it raises DataError."""
         import pyarrow as pa
 
         result_schema = self.result_schema(schema)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.config import suggest_nearest
@@ -32,7 +32,7 @@ SHAPES: dict[str, type[Shape]] = {cls.name: cls for cls in _SHAPE_CLASSES}
 
 @dataclass(frozen=True)
 class Chain:
-    """The shapes of a task, in order. An empty chain is false and changes nothing."""
+    """The shapes of a task, in order."""
 
     shapes: tuple[Shape, ...] = ()
 
@@ -40,7 +40,7 @@ class Chain:
     def of(cls, entries: Sequence[Shape | Mapping[str, Any]]) -> Chain:
         """Create a chain from shapes, or from mappings as in pipeline files: ``{"drop": {"columns": ["a"]}}``.
 
-        :raises ConfigError: with all problems of all shapes, each with its position.
+        :raises ConfigError: with all problems of all shapes.
         """
         refuse_text("shape", entries)
         return cls(
@@ -48,7 +48,6 @@ class Chain:
         )
 
     def __bool__(self) -> bool:
-        """Return True if there is a shape."""
         return bool(self.shapes)
 
     def serialize(self) -> list[dict[str, Any]]:
@@ -57,7 +56,7 @@ class Chain:
 
     @property
     def hides_values(self) -> bool:
-        """True if rejects must not keep records, because a shape removes values or makes them unreadable."""
+        """True if rejects must not keep records."""
         return any(shape.hides_values for shape in self.shapes)
 
     @property
@@ -68,7 +67,7 @@ class Chain:
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema after the last shape.
 
-        :raises ConfigError: with position, name and all problems of the first shape that does not fit.
+        :raises ConfigError: with all problems of the first shape that does not fit.
         """
         for index, shape in enumerate(self.shapes):
             with _name_shape_in_errors(index, shape):
@@ -88,9 +87,9 @@ class Chain:
     ) -> Callable[[pa.RecordBatch, Counter[str]], pa.RecordBatch]:
         """Return a function that applies all shapes to a batch, in one thread, and adds to the given counts.
 
-        Their keys are ``shape_<position>_<name>`` for each shape, the same with ``_null`` for values that did not fit
-        and became NULL, and ``shape_filtered`` for rows that filters removed. The function raises DataError, with a
-        shape's position and name, if values do not fit and ``on_error`` is ``fail``.
+        Their keys are ``shape_<position>_<name>``, the same with ``_null`` for values that became NULL, and
+        ``shape_filtered`` for filtered rows. The function raises DataError if values do not fit and ``on_error`` is
+        ``fail``.
         """
         steps = []
         for index, shape in enumerate(self.shapes):
@@ -115,7 +114,7 @@ class Chain:
 
 @dataclass(frozen=True)
 class Shaping:
-    """Changes each polled batch before it is written. Contains secrets, and is never printed.
+    """Shapes that change each polled batch. Contains secrets, and is never printed.
 
     :param connections: the shapes' connections, by id.
     """
@@ -127,6 +126,12 @@ class Shaping:
     def of(cls, chain: Chain, connections: Mapping[str, Connection]) -> Shaping:
         """Create the shaping with the chain's connections."""
         return cls(chain, {conn_id: connections[conn_id] for conn_id in chain.conn_ids})
+
+    def followed_by(self, entries: Sequence[Mapping[str, Any]]) -> Shaping:
+        """Return the shaping with further shapes, as in :meth:`Chain.of`, which need no connection."""
+        if not entries:
+            return self
+        return replace(self, chain=Chain((*self.chain.shapes, *Chain.of(entries).shapes)))
 
     def digests(self, context: str) -> dict[str, str]:
         """Return :func:`.shapes.digests.shape_digests` of the shapes. Takes 50 ms for each mask's key."""
@@ -146,7 +151,7 @@ class Shaping:
 
 
 def validate_shapes(shapes: Sequence[Shape]) -> list[Shape]:
-    """Return the shapes after validating their rendered templates. Airflow, once a task.
+    """Return the shapes after validating their rendered templates.
 
     :raises ConfigError: with all problems of all shapes.
     """

@@ -89,7 +89,7 @@ class Select(_Choice):
 class Rename(Shape):
     """Renames columns. Their position, type and comment stay.
 
-    Two columns may swap names. A sink's options that name columns, such as ``key``, use the new names.
+    Two columns may swap names.
     """
 
     name: ClassVar[str] = "rename"
@@ -144,7 +144,7 @@ class Filter(Shape):
         return schema
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that removes rows. Copies no batch that keeps all rows."""
+        """Return a function that removes rows."""
         refuse_any(condition_problems(self.where, schema))
         rows = bind_row_filter(self.where, schema)
 

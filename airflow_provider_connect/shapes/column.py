@@ -1,7 +1,6 @@
-"""Finds the shapes that create one column of the target, and the texts that they make of a person's id.
+"""Finds the shapes that create one column of the target.
 
-Uses only column names, because an erase does not connect to the source. A ``flatten`` without ``columns`` does not show
-its columns, so each of them counts as a column of the source.
+A ``flatten`` without ``columns`` does not show its columns.
 """
 
 from __future__ import annotations
@@ -22,15 +21,14 @@ from airflow_provider_connect.shapes.mask import Mask, hmac_sha256, key_of
 from airflow_provider_connect.shapes.shape import Shape
 
 _EXACT = ("TINYINT", "SMALLINT", "INT", "BIGINT", "STRING")
-"""Types of casts that keep the text of an id."""
 
 
 @dataclass(frozen=True)
 class ColumnShapes:
     """The shapes that create a column of the target, in order.
 
-    :param source: column in the source, or None if a shape adds the column.
-    :param steps: the shapes, each with its position in the task's list and the column's name before it.
+    :param source: source column, if any.
+    :param steps: shapes with positions and earlier column names.
     """
 
     name: str
@@ -43,10 +41,7 @@ class ColumnShapes:
         return tuple(shape for _, shape, _ in self.steps if isinstance(shape, Mask))
 
     def digest(self, connections: Mapping[str, Connection], context: str) -> str:
-        """Return a digest of these shapes' effects on the column and of their masks' keys, or "" without shapes.
-
-        :param context: as for :func:`.shapes.digests.shape_digests`.
-        """
+        """Return a digest of these shapes and their masks' keys, or ""."""
         if not self.steps:
             return ""
         options = [self.source, *(_options_of_column(shape, source_name) for _, shape, source_name in self.steps)]
@@ -54,11 +49,9 @@ class ColumnShapes:
         return options_digest([options, [value for name, value in sorted(keys.items()) if name != "shapes"]])
 
     def target_texts(self, values: Sequence[str], connections: Mapping[str, Connection]) -> tuple[str, ...]:
-        """Return the texts that the target has for ids: hashes if a mask hashes the column, else the ids.
+        """Return the target's texts of ids: hashes after a mask, both if it has a condition, else the ids.
 
-        Both if the mask has a condition.
-
-        :raises ConfigError: after a shape, the column no longer identifies a person.
+        :raises ConfigError: the column no longer identifies a person.
         """
         texts: dict[str, None] = dict.fromkeys(values)
         for position, shape, source_name in self.steps:
@@ -75,7 +68,7 @@ class ColumnShapes:
 
 
 def shapes_of_column(shapes: Sequence[Shape], column: str) -> ColumnShapes | None:
-    """Return the shapes that create a target column. None if a shape renames or drops it."""
+    """Return the shapes that create a target column, None if a shape renames or drops it."""
     name = column
     steps: list[tuple[int, Shape, str]] = []
     for position, shape in reversed([*enumerate(shapes)]):

@@ -66,9 +66,7 @@ Operator = Literal["equals", "in", "is_null", "matches", "less_than", "at_most",
 class Condition(BaseModel):
     """A comparison of one column, or a combination of conditions.
 
-    As in SQL, a comparison with NULL is unknown, and so is its negation. Only ``is_null`` is never unknown. ``all`` is
-    false if one condition is false, and ``any`` is true if one is true, even if others are unknown. A condition holds
-    only if it is true.
+    As in SQL, a comparison with NULL is unknown, and so is its negation.   A condition holds only if it is true.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", hide_input_in_errors=True, defer_build=True)

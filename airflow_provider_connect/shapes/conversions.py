@@ -34,8 +34,8 @@ _FIRST, _LAST = -62_135_596_800_000_000, 253_402_300_799_999_999
 def find_cast(kind: pa.DataType, name: str, time_format: TimeFormat) -> CastFunction | None:
     """Return a function that casts one type to another, or None.
 
-    :param name: target type, as :func:`..values.ddl.plain_type_name` returns it.
-    :param time_format: unit of numbers that are times. ``iso``: numbers are no times.
+    :param name: target type.
+    :param time_format: unit of numeric times, or ``iso`` for none.
     """
     target = arrow_type(name)
     source_group, target_group = type_group(kind), type_group(target)
@@ -97,7 +97,6 @@ def cast_or_null(array: pa.Array, to: pa.DataType) -> pa.Array:
 
 
 def _null_unless_matching(array: pa.Array, pattern: str) -> pa.Array:
-    """Replace texts that do not match by NULL: unlike JSON, Arrow also reads ``0x1f`` and ``nan``."""
     import pyarrow as pa
     import pyarrow.compute as pc
 
@@ -130,7 +129,6 @@ def _zero_or_one(array: pa.Array, _: pa.Field, to: pa.DataType) -> pa.Array:
 
 
 def _decimals(array: pa.Array, to: pa.DataType) -> pa.Array:
-    """Read decimals from the digits of texts, without rounding through a float."""
     texts = _null_unless_matching(array, _NUMBER).to_pylist()
     marks = [None if text is None else 0.0 for text in texts]
     sources = {row: text for row, text in enumerate(texts) if text is not None}

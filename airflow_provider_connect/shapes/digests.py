@@ -1,8 +1,6 @@
-"""Digests of shapes and of their masks' keys. With equal digests, equal rows are shaped into equal rows.
+"""Digests of shapes and of their masks' keys.
 
-A key's digest goes into ledgers with many readers, and a key may be a phrase. With a plain hash a reader could try
-billions of phrases a second. scrypt (RFC 7914) takes 16 MB and about 50 ms a guess. Its salt contains the context, so a
-table of guesses serves one target only. A random key of 16 bytes cannot be guessed.
+Keys are digested by scrypt (RFC 7914), which takes 16 MB and about 50 ms a guess.
 """
 
 from __future__ import annotations
@@ -25,9 +23,7 @@ _BLOCK_SIZE = 8
 def shape_digests(shapes: Sequence[Shape], connections: Mapping[str, Connection], context: str) -> dict[str, str]:
     """Return digests by part: ``shapes`` for all options, and ``key[<position>]`` for each mask's key.
 
-    Ids of connections are left out, since they do not change the hashes.
-
-    :param context: where the digests are kept, such as the target's name. Only digests of one context can be compared.
+    :param context: only digests of one context can be compared.
     """
     keys = {
         f"key[{at}]": key_digest(key_of(connections[shape.conn_id]), context)
@@ -50,6 +46,6 @@ def options_digest(options: object) -> str:
 
 
 def key_digest(key: bytes, context: str) -> str:
-    """Return a digest of a secret key, as 32 hex digits. Takes about 50 ms."""
+    """Return a digest of a secret key, as 32 hex digits, in about 50 ms."""
     salt = f"{_SALT}{context}".encode("utf-8", "surrogatepass")
     return hashlib.scrypt(key, salt=salt, n=_COST, r=_BLOCK_SIZE, p=1, dklen=_DIGEST_BYTES).hex()

@@ -62,7 +62,7 @@ def _spelled_out(value: Any) -> Any:
 class Extract(Shape):
     """Adds typed columns from JSON documents. A missing or null value is NULL.
 
-    The documents stay: drop their column in a later shape.
+    The documents stay.
     """
 
     name: ClassVar[str] = "extract"
@@ -99,11 +99,11 @@ class Extract(Shape):
         return schema
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
-        """Return the origins. New columns have those of the documents' column."""
+        """Return the origins, for new columns those of the documents' column."""
         return {**origins, **dict.fromkeys(self.into, tuple(origins.get(self.column, ())))}
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that reads documents. With ``on_error="fail"`` it raises DataError, with the misfits."""
+        """Return a function that reads documents. With ``on_error="fail"`` it raises DataError."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

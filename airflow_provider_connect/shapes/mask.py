@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
 REDACTED = "***"
 MIN_KEY_BYTES = 16
-"""Length of the shortest key. A reader who guesses the key can try all ids."""
 _BLOCK_BYTES = 64
 MAX_CACHED_HASHES = 1 << 16
 """Most hashes cached during a partition's poll: about 15 MB."""
@@ -39,8 +38,7 @@ class Mask(Shape):
     """Makes values unreadable: a keyed hash, a fixed text, or the first characters.
 
     A hash is HMAC-SHA-256 of the value's UTF-8 text, as 64 hex digits, under the password of ``conn_id``. Under one
-    key, an id has the same hash in every column, table and run, as a number or a text, so hashed ids can be joined.
-    NULL stays NULL. The columns become STRING.
+    key, an id has the same hash in every column, table and run. NULL stays NULL. The columns become STRING.
     """
 
     name: ClassVar[str] = "mask"
@@ -78,7 +76,7 @@ class Mask(Shape):
         return (self.conn_id,) if self.conn_id is not None else ()
 
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
-        """Return the schema with the masked columns as STRING. Comments and other metadata stay."""
+        """Return the schema with the masked columns as STRING."""
         problems = (
             unknown_column_problems(self.columns, schema)
             + key_column_problems(self.columns)
@@ -100,7 +98,7 @@ class Mask(Shape):
         return None
 
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
-        """Return a function that masks. Only this function contains the key."""
+        """Return a function that masks, and contains the key."""
         import pyarrow as pa
         import pyarrow.compute as pc
 
@@ -142,7 +140,7 @@ class Mask(Shape):
 
 
 _WITHOUT_HASH = ("float", "struct", "list", "map")
-"""Types that ``hash`` refuses: 0.1 has several texts, and a document's parts have no fixed order."""
+"""Types that ``hash`` refuses."""
 
 
 def key_of(connection: Connection) -> bytes:
@@ -161,7 +159,7 @@ def key_of(connection: Connection) -> bytes:
 
 
 class Hashes(dict[bytes, str]):
-    """Cache of hashes by text, under one key. A day contains most ids many times."""
+    """Cache of hashes by text, under one key."""
 
     def __init__(self, key: bytes) -> None:
         super().__init__()
@@ -175,7 +173,7 @@ class Hashes(dict[bytes, str]):
 
 
 def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
-    """Return HMAC-SHA-256 of each value's text, as hex digits. Hashes each distinct value once."""
+    """Return HMAC-SHA-256 of each value's text, as hex digits."""
     import pyarrow as pa
 
     dictionary_array = array if pa.types.is_dictionary(array.type) else array.dictionary_encode()
@@ -186,7 +184,7 @@ def hash_values(array: pa.Array, field: pa.Field, hashes: Hashes) -> pa.Array:
 
 
 def hmac_sha256(key: bytes) -> Callable[[bytes], str]:
-    """Return a function for HMAC-SHA-256 (RFC 2104), twice as fast as :mod:`hmac`: it processes the key once."""
+    """Return a function for HMAC-SHA-256 (RFC 2104), twice as fast as :mod:`hmac`."""
     key = (key if len(key) <= _BLOCK_BYTES else hashlib.sha256(key).digest()).ljust(_BLOCK_BYTES, b"\0")
     inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in key))
     outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in key))

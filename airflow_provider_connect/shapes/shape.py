@@ -42,8 +42,8 @@ ColumnOrigins = Mapping[str, Sequence[str]]
 class ShapedBatch(NamedTuple):
     """A batch after a shape.
 
-    :param values: number of values removed, changed or created, without NULL. For a filter, of removed rows.
-    :param misfits: number of values that did not fit and became NULL.
+    :param values: removed, changed or created values, or removed rows.
+    :param misfits: values that became NULL.
     """
 
     batch: pa.RecordBatch
@@ -60,11 +60,9 @@ Step = Callable[["pa.RecordBatch"], ShapedBatch]
 class Shape(Options):
     """One change of rows: of the schema, of the columns' origins, and of each batch.
 
-    Pure data, cheap to import in a DAG file. The result depends only on the row: not on the clock, other rows or their
-    order.
+    Pure data. The result depends only on the row.
 
-    :cvar name: name in pipeline files, messages and counts.
-    :cvar hides_values: true if the shape removes values or makes them unreadable, so they must not be written anywhere.
+    :cvar hides_values: true if values are removed or made unreadable.
     """
 
     model_config = ConfigDict(defer_build=True)  # a DAG file imports all shapes, and uses some
@@ -85,7 +83,7 @@ class Shape(Options):
     def result_schema(self, schema: pa.Schema) -> pa.Schema:
         """Return the schema after this shape. Driver, once a job, and executors.
 
-        :raises ConfigError: with everything that does not fit the schema.
+        :raises ConfigError: with everything that does not fit.
         """
 
     def lineage(self, schema: pa.Schema, origins: ColumnOrigins) -> ColumnOrigins:
@@ -96,7 +94,7 @@ class Shape(Options):
     def bind(self, schema: pa.Schema, connections: Mapping[str, Connection]) -> Step:
         """Return a function that changes a batch in one thread. Executor, once a poll.
 
-        :param connections: by conn_id, at least :attr:`conn_ids`.
+        :param connections: by conn_id.
         :raises ConfigError: a connection is incomplete.
         """
 
@@ -113,7 +111,7 @@ def count_values(arrays: Iterable[pa.Array]) -> int:
 
 
 def name_conflicts(new: Sequence[str], others: Iterable[str]) -> list[str]:
-    """Return a problem for each new name that is taken or reserved. Ignores case, as sinks do."""
+    """Return a problem for each new name that is taken or reserved. Ignores case."""
     lower = [name.lower() for name in (*others, *new)]
     problems = []
     for name in dict.fromkeys(new):

@@ -1,30 +1,30 @@
 """BigQuery table: each day appears whole and once, with typed columns, and can be loaded again.
 
-A staged day goes into a staging table of the attempt. Then **one** multi-statement transaction deletes the day, inserts
-it from the staging table and writes the ledger row. ``docs/bigquery.md`` is the guide.
+**One** transaction deletes the day, inserts it from a staging table and writes the ledger row. Guide:
+``docs/bigquery.md``.
 
-**Connection.** Airflow's ``google_cloud_platform`` type, with or without the Google provider. Without credentials,
-Application Default Credentials, which the Airflow task, the driver and the executors need.
+**Connection.** Airflow's ``google_cloud_platform`` type. Without credentials, Application Default Credentials, which
+the Airflow task, the driver and the executors need.
 
 **Delivery.** ``write_mode="replace"`` (default): each day once. A reload replaces the day, deletions included.
-``"merge"``: each key once. The newest source position wins, and the reload of an older day keeps newer rows.
-``"append"``: refuses a day that the ledger has, unless ``on_published_day="append"``. A snapshot of all rows replaces
-the whole table, or with ``snapshot="daily"`` its day.
+``"merge"``: each key once, the newest source position wins. ``"append"`` refuses a day that the ledger has, unless
+``on_published_day="append"``. A snapshot of all rows replaces the whole table, or with ``snapshot="daily"`` its day.
 
 **Load methods.** ``load_method="storage_write"``: executors append Arrow to pending streams of the Storage Write API,
-and the driver commits all streams together. ``"load_job"``: one free but slower job for all Parquet files, read from
-``gs://`` or uploaded by the driver. ``"auto"`` uses load jobs for a stage on ``gs://``.
+and the driver commits them together. ``"load_job"``: one free but slower job for all Parquet files. ``"auto"`` uses
+load jobs for a stage on ``gs://``.
 
-**Ledger.** Table ``<table>__ledger`` in the same dataset has one row for each publish, written by the data's
-transaction. If another publisher has published the day since the poll, the transaction changes nothing.
-``<table>__notes`` keeps facts of a stream that belong to no day.
+**Ledger.** Table ``<table>__ledger`` in the same dataset has one row for each publish. If another publisher has
+published the day since the poll, the transaction changes nothing. ``<table>__notes`` keeps facts of a stream that
+belong to no day.
 
 **Schema.** Every table has a column ``day`` (DATE), by which it is partitioned unless ``partition_by`` names another
 column. ``schema_contract="evolve"`` adds columns and relaxes REQUIRED to NULLABLE, ``"freeze"`` fails the day,
-``"discard_columns"`` leaves new columns out. A changed type fails the day.
+``"discard_columns"`` leaves new columns out. A number that grows and a type that loses its limits are widened in the
+table. Any other changed type fails the day.
 
-**Limits.** Rows of up to 8 MB. Each publish creates and drops one table, and runs one script and one ledger query.
-Each staged file takes a write stream. ``table="analytics.{event}"`` creates up to ``max_tables`` tables, only with
+**Limits.** Rows of up to 8 MB. Each publish creates and drops one table, and runs one script and one ledger query. Each
+staged file takes a write stream. ``table="analytics.{event}"`` creates up to ``max_tables`` tables, only with
 ``write_mode="replace"``.
 
 **Errors.** Rate limits, 5xx, broken connections and lost races are retriable, an exhausted quota in an hour. Missing

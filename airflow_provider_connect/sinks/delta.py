@@ -1,12 +1,10 @@
 """Delta Lake table on a local path or an object store, with one partition ``day`` (DATE) for each day.
 
-Staged files lie under the table's root and *are* the table's files. Publishing a day is one commit to the Delta log and
-moves no byte. Readers (Spark, DuckDB, polars, Trino, BigQuery) see the old day or the new one, never a part of it. No
-server is needed. ``docs/delta.md`` is the guide.
+Staged files under the table's root *are* the table's files, and one commit to the Delta log publishes a day. Readers
+see the old day or the new one, never a part of it. Guide: ``docs/delta.md``.
 
-**Ledger.** Each commit writes the ledger as Delta application transactions, which survive checkpoints and the clean-up
-of the log. The commit's metadata (``DESCRIBE HISTORY``) has details for people, under ``connect.…``. Application ids
-begin with ``connect/<connector>/<stream>/`` and continue with
+**Ledger.** Delta application transactions in each commit. The commit's metadata (``DESCRIBE HISTORY``) has details for
+people, under ``connect.…``. Application ids begin with ``connect/<connector>/<stream>/`` and continue with
 
 - ``<day>``: the generation. ``<day>/rows``: its rows. ``<day>/clear``: how often its run was cleared.
 - ``<day>/run/<run>`` and ``<day>/token/<token>``: the generation that this run or intent published.
@@ -20,46 +18,41 @@ begin with ``connect/<connector>/<stream>/`` and continue with
 - ``merge/<rule>``: 1 for the rule that the table is merged by. ``tombstones``: number of the file of deleted keys.
   ``attempt/<attempt>/merged``: number of the files that a merge wrote.
 
-**Connection.** None. Rights on the path come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of
-the Airflow task, the driver and the executors. A path with credentials, and an environment that disables conditional
-writes, are refused.
+**Connection.** None. Rights come from the environment (AWS_*, GOOGLE_*, AZURE_*, a role of the machine) of the Airflow
+task, the driver and the executors. A path with credentials, and an environment that disables conditional writes, are
+refused.
 
-**Delivery.** Each day once, and complete. A publish decides and commits on one version of the table, and only if the
-day still has the generation from before the attempt's poll. Delta refuses the commit if another one has written the
-same application transaction since that version. The publish then decides again. A reload replaces the day, and older
-versions stay readable until they are vacuumed. A snapshot replaces the whole table, or with ``snapshot="daily"`` its
-day.
+**Delivery.** Each day once, and complete. A publish commits only if the day still has the generation from before the
+attempt's poll. A reload replaces the day, and older versions stay readable until they are vacuumed. A snapshot replaces
+the whole table, or with ``snapshot="daily"`` its day.
 
-**Merge.** ``write_mode="merge"`` keeps one row for each ``key``, the newest, in the day that wrote it. A reload or an
-older day replaces no newer row. ``delete_where`` deletes keys, which the table remembers. A merge writes the files that
-hold a merged key again. Merges of a table follow each other. A merged snapshot deletes and counts the
-rows whose key vanished.
+**Merge.** ``write_mode="merge"`` keeps one row for each ``key``, the newest, in the day that wrote it. ``delete_where``
+deletes keys, which the table remembers. Merges of a table follow each other, and write the files that hold a merged key
+again. A merged snapshot deletes and counts the rows whose key vanished.
 
-**Sweep.** A sweep deletes unpublished files of attempts that have been silent for ``sweep_after`` by the storage's
-clock. The log first records the attempt as swept, so no clock makes a sweep delete committed files. If the log is
-missing or older than the data, every task fails and no file is swept.
+**Sweep.** Deletes unpublished files of attempts that have been silent for ``sweep_after`` by the storage's clock. If
+the log is missing or older than the data, every task fails and no file is swept.
 
 **Schema.** The commit adds new columns, nullable and at the end (``schema_contract="freeze"`` refuses them). Columns
-that vanish from the source stay and read as null. A changed type fails the day.
+that vanish from the source stay and read as null. Before a publish, a commit of its own widens a column that grows, and
+writes the table's files again. Any other changed type fails the day.
 
-**Ownership.** A table belongs to one stream, named in its property ``connect.stream``. A table made by hand needs the
-property in its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``). Setting it later with delta-rs would
-raise the table's protocol. Column mapping, constraints and deletion vectors are refused.
+**Ownership.** A table belongs to one stream, named in its property ``connect.stream``. A table made by hand needs it in
+its CREATE TABLE (``'connect.stream' = 'mixpanel/<conn_id>.export'``). Column mapping, constraints and deletion vectors
+are refused.
 
-**Limits.** RESTORE, DELETE or UPDATE by hand change files but not the ledger. Preflight warns and names the days. A
-table takes one commit at a time, so concurrent days wait for each other. A template's tables
-(``path="/data/lake/{event}"``) switch one after the other, and take no increments.
+**Limits.** RESTORE, DELETE or UPDATE by hand change files but not the ledger: preflight warns. A table takes one commit
+at a time. A template's tables (``path="/data/lake/{event}"``) switch one after the other, and take no increments.
 
-**Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, other commits always
-first for ten minutes. For a person to correct: missing rights, another stream's table, a refused feature. Bad data: a
-changed column type.
+**Errors.** Retriable, with the old day unchanged: a full disk, a store that does not answer, other commits always first
+for ten minutes. Not retried: missing rights, another stream's table, a refused feature, a changed column type.
 
 Vendor facts: https://github.com/delta-io/delta/blob/master/PROTOCOL.md, measured with deltalake 1.6.6 (2026-11).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 from urllib.parse import quote
 
 from airflow_provider_connect.capabilities.publisher import StagesMarks
@@ -67,11 +60,15 @@ from airflow_provider_connect.sink import Connections, Publisher, Sink, StreamKe
 from airflow_provider_connect.sinks._delta.options import DeltaOptions
 from airflow_provider_connect.window import SourceKind
 
+if TYPE_CHECKING:
+    import pyarrow as pa
+
 
 class DeltaSink(DeltaOptions, Sink, StagesMarks):
     """Options of a Delta table as a sink."""
 
     name: ClassVar[str] = "delta"
+    stream_option: ClassVar[str] = "path"
 
     @property
     def target(self) -> str:
@@ -84,6 +81,12 @@ class DeltaSink(DeltaOptions, Sink, StagesMarks):
         if "://" in self.path:
             return self.path.replace("{", "%7B").replace("}", "%7D")
         return f"file://{quote(self.path)}"
+
+    def shapes_for(self, schema: pa.Schema) -> list[dict[str, Any]]:
+        """Return shapes for names and types that Delta does not have, if ``names`` and ``types`` are ``"safe"``."""
+        from airflow_provider_connect.sinks._delta.safe_columns import safe_shapes  # noqa: PLC0415  # not for DAG files
+
+        return safe_shapes(schema, names=self.names == "safe", types=self.types == "safe")
 
     def stages_marks(self, kind: SourceKind) -> bool:
         """Return True if staged rows have the two mark columns of soft deletes."""

@@ -1,29 +1,26 @@
 """Kafka sink: publishes a day into a topic as one transaction, so that readers of committed records see all or nothing.
 
-Readers need ``isolation.level=read_committed``. ``docs/kafka.md`` is the guide.
+Readers need ``isolation.level=read_committed``. Guide: ``docs/kafka.md``.
 
-**Connection.** Airflow's ``kafka`` type, with or without its provider. The extra holds librdkafka's settings.
+**Connection.** Airflow's ``kafka`` type. The extra holds librdkafka's settings.
 
-**Delivery.** ``delivery="exactly_once"`` (default) publishes each (day, generation) once: with ``atomicity="day"`` in
-one transaction, with ``"partition"`` in one for each staged file, so that parts of a day show early.
-``delivery="at_least_once"`` uses no transaction, and a retry may repeat records with the same key and event id. A
-reload appends the day as the next generation.
+**Delivery.** ``delivery="exactly_once"`` (default) publishes each (day, generation) once, in one transaction or with
+``atomicity="partition"`` in one for each staged file. ``"at_least_once"`` uses none, and a retry may repeat records
+with the same key and event id. A reload appends the day as the next generation.
 
-**Ledger.** Compacted topic ``__connect_ledger``, written in the day's transaction. It has a record for each (connector,
-stream, topic, day): generation, intent, rows, digest, counts and offsets. Other records hold the stream's definition in
-force and its notes.
+**Ledger.** Compacted topic ``__connect_ledger``, written in the day's transaction, with a record for each (connector,
+stream, topic, day).
 
 **Records.** Key: ``key_fields`` in the format of ``key_converter``. Value: ``value_converter``, with ``day`` as the
 first field unless the topic is compacted. Headers ``connect.…``: connector, stream, day, generation, event_id, position
 and, with a registry, schema_version.
 
 **Schema.** ``avro``, ``json_schema`` and ``protobuf`` need a Schema Registry with Confluent's API. An incompatible
-schema fails the day before its first record. Without a registry, new columns are written, and a changed type fails the
-day (``schema_contract``). Both errors name the column.
+schema fails the day before its first record. Without a registry, a changed type fails the day (``schema_contract``).
 
-**Limits.** A transaction is limited by ``transaction_timeout_seconds`` and the broker's ``transaction.max.timeout.ms``.
-Days that are too large are refused before the first record. Days of a topic are sent one at a time (``turns="topic"``).
-Without turns, or with two ledgers for one topic, readers see parts of a day while another day is sent.
+**Limits.** ``transaction_timeout_seconds`` and the broker's ``transaction.max.timeout.ms``. Larger days are refused
+before the first record. Days of a topic are sent one at a time (``turns="topic"``). Without turns, or with two ledgers
+for one topic, readers see parts of a day while another day is sent.
 
 **Errors.** An absent broker, a full disk and a fenced producer are retried. Missing rights, unknown topics, TLS and
 SASL errors are not. Rows that cannot become records fail the day, or go to ``dead_letter_topic`` with
@@ -45,9 +42,10 @@ class KafkaSink(KafkaOptions):
     """Options of a Kafka topic as a sink."""
 
     name: ClassVar[str] = "kafka"
+    stream_option: ClassVar[str] = "topic"
 
     def check(self, connections: Connections) -> list[str]:
-        """Validate options and connections without network access. Returns the problems found."""
+        """Validate options and connections without network access."""
         from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415
 
         problems = check_connection(connections[self.conn_id], self.delivery)

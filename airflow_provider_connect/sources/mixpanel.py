@@ -1,12 +1,12 @@
 r"""Mixpanel: raw events by day, and data of the Query and App APIs.
 
 **Streams** (option ``stream``): ``export`` (raw events), ``engage``, ``cohorts``, ``cohort_members``, ``annotations``,
-``funnels``, ``retention``, ``insights`` and ``segmentation``. ``docs/mixpanel.md`` describes their rows and counts. The
-sections below describe ``export``, except **Connection**.
+``funnels``, ``retention``, ``insights`` and ``segmentation`` (``docs/mixpanel.md``). The sections below describe
+``export``, except **Connection**.
 
-**Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11): gzipped
-JSON lines, one event a line, without pages. This source drops the duplicates (``deduplicate``) that Mixpanel leaves in
-an export: https://developer.mixpanel.com/reference/event-deduplication.
+**Export.** Reads ``GET /api/2.0/export`` (https://developer.mixpanel.com/reference/raw-event-export, 2026-11) and drops
+the duplicates (``deduplicate``) that Mixpanel leaves in it:
+https://developer.mixpanel.com/reference/event-deduplication.
 
 **Connection** (type ``mixpanel``)
 
@@ -26,9 +26,8 @@ extra        ``region``: us (default), eu, in · ``project_id``: required with a
 
 **Days and times.** Projects created since 1 January 2023 read dates as UTC and export true epochs
 (``timestamps="utc"``). Older projects read dates in the project's zone and export its clock times
-(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Mixpanel does not report the regime. Set it here
-or in the connection, unless the project's zone is UTC. ``docs/mixpanel.md`` has an example, and a check that detects
-it.
+(``"project_local"``): https://docs.mixpanel.com/docs/export-methods. Set the regime here or in the connection, unless
+the project's zone is UTC.
 
 **Rows** of ``export``
 
@@ -56,16 +55,14 @@ and the bytes of the properties, and ``key_origin`` is ``fallback``.
 
 **Limits.** A project has 60 queries an hour, 3 a second and 100 at the same time
 (https://developer.mixpanel.com/reference/rate-limits), shared by all tasks. A day is one query, unless
-``days_per_request`` loads several days with one or ``split_rows`` a large day with several. A task reserves its queries
-before Spark starts, and waits deferred while the hour has no room. Failed queries count too: after
-``retry_budget_requests`` of them for a day, a task starts no further day.
+``days_per_request`` or ``split_rows`` is set. A task reserves its queries before Spark starts, and waits deferred.
+Failed queries count too: after ``retry_budget_requests`` of them for a day, a task starts no further day.
 
 One Spark partition streams each request, so memory does not grow with its size. ``max_record_bytes`` limits a line,
 ``max_rejects`` the rejected lines of a request, and ``request_deadline_seconds`` the whole request.
 
-**Errors.** Retriable: an answer that is truncated, no export, or ends in an error document, 408, 429 and 5xx. A person
-must correct credentials, role, plan, region and future dates (400 to 404). A line that is not a record fails the day,
-unless ``errors_tolerance`` is ``all``.
+**Errors.** Retriable: a truncated answer, no export, an error document, 408, 429 and 5xx. A person must correct 400 to
+404. A line that is not a record fails the day, unless ``errors_tolerance`` is ``all``.
 """
 
 from __future__ import annotations
@@ -97,7 +94,7 @@ class MixpanelSource(
 ):
     """One stream of a Mixpanel project.
 
-    :raises ConfigError: an option is wrong or unused by the stream, or two promoted properties share a column.
+    :raises ConfigError: a wrong or unused option, or a column of two properties.
     """
 
     name: ClassVar[str] = "mixpanel"
@@ -147,7 +144,7 @@ class MixpanelSource(
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability, or None. Only ``export`` has a vendor's count and times of receipt."""
+        """Return a capability, or None."""
         return None if kind in (Counts, CountsLate) and self.stream != "export" else super().capability(kind)
 
     def connection_parts(self, connection: Connection) -> dict[str, str | None]:
@@ -194,7 +191,7 @@ class MixpanelSource(
         return quota_of(connection, STREAMS[self.stream].api)
 
     def requests_for(self, days: Sequence[Day]) -> int:
-        """Return the least number of requests. Some streams learn the exact number during the poll."""
+        """Return the least number of requests."""
         return requests_for(self, days) * STREAMS[self.stream].min_requests(self)
 
     def requests_at_once(self, days: Sequence[Day]) -> int:
@@ -216,7 +213,7 @@ class MixpanelSource(
         return self.split_rows is not None
 
     def requests_to_count(self, days: Sequence[Day]) -> int:
-        """Return the most queries that count the days. Without ``event``, one of them lists the names."""
+        """Return the most queries that count the days."""
         if self.event is not None:
             return len(days) * queries_to_count(len(dict.fromkeys(self.event)), self.where_expression)
         return len(days) * (1 + queries_to_count(MAX_EVENT_NAMES, None))

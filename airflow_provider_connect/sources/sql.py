@@ -67,25 +67,26 @@ credentials, rights, names and SQL. A value that cannot be read exactly fails th
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.capabilities.source import Inspects, NamesColumns, ReloadsWhenLost
+from airflow_provider_connect.capabilities.source import Inspects, ListsStreams, NamesColumns, ReloadsWhenLost
 from airflow_provider_connect.clients.sql.startup_settings import search_path
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
-from airflow_provider_connect.source import PollContext, Poller
+from airflow_provider_connect.source import ListedStream, PollContext, Poller, StreamListing
 from airflow_provider_connect.sources._sql.options import JDBC, POSTGRES, RECORD_KEY, SqlOptions, option_problems
 from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
-class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
-    """One table or query of a database.
+class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspects):
+    """One table or query of a database, or many tables.
 
     :raises ConfigError: lists all problems of the options.
     """
@@ -100,6 +101,10 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         "mode": "reading",
         "timestamp_column": "reading",
         "incrementing_column": "reading",
+        "start": "narrowing",
+        "end": "narrowing",
+        "nulls": "narrowing",
+        "overlap": "narrowing",
         "key": "reading",
         "zone": "reading",
         "db_timezone": "reading",
@@ -125,8 +130,31 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
         return self.zone
 
     def capability(self, kind: type[C]) -> C | None:
-        """Return a capability, or None. ``ReloadsWhenLost`` depends on ``snapshot_mode``."""
+        """Return a capability, or None. Some depend on ``tables`` and ``snapshot_mode``."""
+        if kind is ListsStreams and self.tables is None:
+            return None
         return None if kind is ReloadsWhenLost and not self.start_mode.reloads_when_lost else super().capability(kind)
+
+    def list_streams(self, connection: Connection) -> StreamListing:
+        """Return a stream for each table that ``tables`` chooses."""
+        from airflow_provider_connect.sources._sql import streams  # noqa: PLC0415  # not for DAG files
+
+        return streams.list_streams(self, connection)
+
+    def stream_source(self, choice: str) -> Self:
+        """Return the source of one table."""
+        options = {name: getattr(self, name) for name in self.model_fields_set - {"tables", "parallel_streams"}}
+        return type(self)(**options | {"table": choice})
+
+    def example_stream(self) -> ListedStream:
+        """Return a table's stream, to validate options without a database."""
+        return ListedStream("public.orders", {"schema": "public", "table": "orders"}, ("orders", "public.orders"))
+
+    def recall_streams(self, stream_key: str, default_schema: str) -> Sequence[ListedStream]:
+        """Return the streams of tables that a key may name. [] if ``tables`` does not choose one."""
+        from airflow_provider_connect.sources._sql import streams  # noqa: PLC0415  # not for DAG files
+
+        return streams.recall(self, stream_key, default_schema)
 
     def column_names(self) -> list[str] | None:
         """Return the loaded columns. None if ``columns`` or ``key`` is not set."""
@@ -141,6 +169,10 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
             return parts
         return parts | {"search_path": search_path(str(connection.extra.get("options") or ""))}
 
+    def _require_one_table(self) -> None:
+        if self.tables is not None:
+            raise ConfigError("tables names many tables, and only a ConnectOperator loads them. Name one with table")
+
     def check(self, connection: Connection) -> list[str]:
         """Return the problems of options and connection."""
         from airflow_provider_connect.sources._sql.connections import validate_connection  # noqa: PLC0415  # not for DAG files
@@ -149,6 +181,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> tuple[Finding, ...]:
         """Return findings on rights, columns, key, indexes, clock and zone. Sends short statements."""
+        self._require_one_table()
         from airflow_provider_connect.sources._sql import preflight  # noqa: PLC0415  # not for DAG files
 
         return preflight.check(self, connection).findings
@@ -161,6 +194,7 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, Inspects):
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the poller."""
+        self._require_one_table()
         if connection.conn_type == JDBC:
             from airflow_provider_connect.sources._sql.jdbc import JdbcPoller  # noqa: PLC0415
 

@@ -59,9 +59,8 @@ week from recent search, and older days from the archive.
 Fields outside ``expansions``, and fields that X leaves out, are null. A reload drops posts that X no longer finds.
 Counts such as ``like_count`` are of the moment of the request.
 
-**Key.** ``record_key`` is XXH3-128 over the post's id. One task reads all queries of a day, newest posts first, and
-merges their posts by id. The column ``queries`` lists every query that found a post. Other queries define another
-stream, with its own days.
+**Key.** ``record_key`` is XXH3-128 over the post's id. The column ``queries`` lists every query that found a post.
+Other queries define another stream, with its own days.
 
 **Counts** in the report
 
@@ -75,17 +74,15 @@ stream, with its own days.
 X's count of posts is an upper bound for ``reconcile``, and cuts large days for ``split_rows``.
 
 **Limits.** In 15 minutes an app has 450 requests to recent search, 300 to the archive (at most one a second) and 300 to
-the counts (https://docs.x.com/x-api/fundamentals/rate-limits), shared by all tasks with the same connection or
-``app``. A task reserves one request for each query of a day before Spark starts, and waits deferred while there is no
-room. ``auto`` reserves from the archive's limit. Further pages are not reserved: when the window is used up, the task
-waits for the next one, at most 16 minutes each time.
+the counts (https://docs.x.com/x-api/fundamentals/rate-limits), shared by all tasks with the same connection or ``app``.
+A task reserves one request for each query of a day before Spark starts, and waits deferred. When the window is used up,
+it waits for the next one, at most 16 minutes each time.
 
 A page of recent search has 100 posts, a page of the archive 500. Memory holds one page of each query. X bills each post
 that it sends, once on a UTC day. Queries that are too long for X are refused before a request is sent.
 
-**Errors.** Retriable: a truncated or unreadable answer, 5xx, a rate limit (with the time until its window ends), and a
-next_token that X no longer accepts. A failed later page is first requested again alone. A person must act on 401, 403,
-a refused request, and the usage cap, which names the next day. A post without id or time fails the day, unless
+**Errors.** Retriable: a truncated or unreadable answer, 5xx, a rate limit, and a next_token that X no longer accepts. A
+person must act on 401, 403, a refused request, and the usage cap. A post without id or time fails the day, unless
 ``errors_tolerance`` is ``all``.
 """
 
@@ -109,7 +106,7 @@ from airflow_provider_connect.window import Day
 class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Inspects, InspectsConnection):
     """Posts on X that match queries.
 
-    :raises ConfigError: an option is wrong, or a query is longer than X allows.
+    :raises ConfigError: a wrong option, or too long a query.
     """
 
     name: ClassVar[str] = "x_search"
@@ -144,7 +141,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return True, describe_usage(connection)
 
     def quota(self, connection: Connection) -> Quota | None:
-        """Return the app's limit on the endpoint. For ``auto`` the archive's, which is lower."""
+        """Return the app's limit on the endpoint, for ``auto`` the archive's."""
         return quota_of(connection, self.endpoints[-1])
 
     def requests_for(self, days: Sequence[Day]) -> int:
@@ -173,7 +170,7 @@ class XSearchSource(XSearchOptions, Source, HasQuota, Counts, NamesColumns, Insp
         return list(schema().names)
 
     def dataset(self, connection: Connection) -> Dataset:
-        """Return the lineage dataset: the API's URL and path. For ``auto`` the archive, which has all posts."""
+        """Return the lineage dataset: the API's URL and path, for ``auto`` the archive's."""
         return Dataset(server_url(connection), f"/2/tweets/search/{self.endpoints[-1]}")
 
     def open(self, connection: Connection, context: PollContext) -> Poller:

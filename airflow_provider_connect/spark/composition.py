@@ -61,7 +61,10 @@ def run_job(
         closing_quietly(sink.open(key, connections), log_line) as publisher,
     ):
         source_schema = ask_again(poller.schema, is_first_load=lambda: not len(publisher.ledger.days()))
-        intake = Intake(source, connection, poller, source_schema, shaping)
+        declared = shaping.chain
+        if job.transform is None:
+            shaping = shaping.followed_by(sink.shapes_for(declared.result_schema(source_schema)))
+        intake = Intake(source, connection, poller, source_schema, shaping, declared)
         shaping.bind(intake.source_schema)  # raises for a missing key before any request
         transformation, sql_seconds = transforming.start_transformation(job, intake.staged_schema, wait_for_context)
         result = intake.staged_schema if transformation is None else transformation.schema
@@ -92,7 +95,6 @@ def run_job(
             reports = run_all_days(runner, _make_grouping(context, splitter, budget), width)
         seconds["work"] = time.monotonic() - started - seconds["start"]
         swept_files = sweep(outlet)
-    application.silence_shutdown_log(spark_context)
     fields = {"warnings": tuple(guard.warnings), "seconds": seconds, "swept_files": swept_files}
     return _make_report(context, reports, splitter, **fields)
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import os
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -17,7 +17,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.job import JobConfig
 from airflow_provider_connect.registry import stages_marks
-from airflow_provider_connect.shapes.chain import Shaping
+from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.sink import Publisher, Sink, StreamKey
 from airflow_provider_connect.source import Poller, Source
 from airflow_provider_connect.spark.progress import ProgressLog
@@ -35,7 +35,8 @@ PutShares = Callable[[Any, list[tuple[StagedFile, ...]]], list[Any]]
 class Intake:
     """The opened source of a job.
 
-    :param shaping: changes rows between poll and stage.
+    :param shaping: changes rows between poll and stage: the task's shapes, and those of the sink.
+    :param declared_chain: the task's shapes alone. None if the sink has none.
     """
 
     source: Source
@@ -43,6 +44,13 @@ class Intake:
     poller: Poller
     source_schema: pa.Schema
     shaping: Shaping = field(default_factory=Shaping)
+    declared_chain: Chain | None = None
+
+    @property
+    def declared_shaping(self) -> Shaping:
+        """The task's own shapes, by which an erase list names its column."""
+        chain = self.declared_chain
+        return self.shaping if chain is None else replace(self.shaping, chain=chain)
 
     @cached_property
     def staged_schema(self) -> pa.Schema:

@@ -14,6 +14,7 @@ if __name__ == "__main__":
 
 import os
 import time
+from collections.abc import Iterable
 from pathlib import Path
 
 from airflow_provider_connect.connection import read_connections
@@ -23,6 +24,7 @@ from airflow_provider_connect.sink import Connections
 from airflow_provider_connect.spark import application, watchdog
 from airflow_provider_connect.spark.capabilities.allowance import RequestBudget
 from airflow_provider_connect.spark.progress import log_line
+from airflow_provider_connect.streams_job import StreamsJob, StreamsReport, parse_job
 
 JOB_FILE, CONNECTIONS_FILE, LOCK_FILE = "job.json", "connections.json", "alive.lock"
 
@@ -32,41 +34,73 @@ def main(argv: list[str]) -> int:
     started = time.monotonic()
     job_file = _find_file(Path(argv[1]))
     watchdog.start(job_file.with_name(LOCK_FILE))
-    job = JobConfig.model_validate_json(job_file.read_text(encoding="utf-8"))
+    job = parse_job(job_file.read_text(encoding="utf-8"))
     job_file.unlink()
+    report = _run_one(job, job_file, started) if isinstance(job, JobConfig) else _run_many(job, job_file, started)
+    try:
+        _write(job.report, report)
+    except BaseException:
+        _log_failures(_stream_reports(report))
+        raise
+    if job.is_remote:
+        _log_failures(report for report in _stream_reports(report) if not _is_logged(report))
+    return report.exit_code
+
+
+def _run_one(job: JobConfig, job_file: Path, started: float) -> JobReport:
     budget = RequestBudget(job.allowance, job.count_allowance)
     try:
         report = _run(job, _connections(job, job_file), started, budget)
     except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
         report = JobReport(attempt=job.attempt, failure=Failure.from_error(error))
     seconds = report.seconds | {"total": time.monotonic() - started}
-    report = report.model_copy(
-        update={"seconds": seconds} | budget.report_fields() | budget.count_budget.report_fields()
-    )
-    try:
-        _write(job.report, report)
-    except BaseException:
-        _log_failure(report)
-        raise
-    if job.is_remote and not any(day.failure == report.failure for day in report.days):
-        _log_failure(report)
-    return report.exit_code
-
-
-def _log_failure(report: JobReport) -> None:
-    if report.failure is not None:
-        log_line(f"{report.failure.type}: {report.failure.message}")
+    return report.model_copy(update={"seconds": seconds} | budget.report_fields() | budget.count_budget.report_fields())
 
 
 def _run(job: JobConfig, connections: Connections, started: float, budget: RequestBudget) -> JobReport:
-    starting = application.start_context()
+    wait_for_context = application.start_context()
     # Imported while the JVM starts: pyarrow, and all that moves days.
     from airflow_provider_connect.spark.composition import run_job  # noqa: PLC0415
 
-    return run_job(job, connections, started, budget, starting)
+    report = run_job(job, connections, started, budget, wait_for_context)
+    application.silence_shutdown_log(wait_for_context())
+    return report
 
 
-def _connections(job: JobConfig, job_file: Path) -> Connections:
+def _run_many(job: StreamsJob, job_file: Path, started: float) -> StreamsReport:
+    try:
+        connections, wait_for_context = _connections(job, job_file), application.start_context()
+        from airflow_provider_connect.spark.streams import run_streams  # noqa: PLC0415
+
+        wait_for_context()
+        start_seconds = time.monotonic() - started
+        report = run_streams(job, connections, wait_for_context)
+        application.silence_shutdown_log(wait_for_context())
+    except Exception as error:  # noqa: BLE001  # the report carries every error, by type, to Airflow
+        failure, start_seconds = Failure.from_error(error), 0.0
+        streams = tuple(JobReport(attempt=stream.attempt, failure=failure) for stream in job.streams)
+        report = StreamsReport(attempt=job.attempt, streams=streams)
+    total_seconds = time.monotonic() - started
+    seconds = {"start": start_seconds, "work": total_seconds - start_seconds, "total": total_seconds}
+    return report.model_copy(update={"seconds": seconds})
+
+
+def _stream_reports(report: JobReport | StreamsReport) -> tuple[JobReport, ...]:
+    return (report,) if isinstance(report, JobReport) else report.streams
+
+
+def _is_logged(report: JobReport) -> bool:
+    """Return True if a line about a day has the report's failure."""
+    return any(day.failure == report.failure for day in report.days)
+
+
+def _log_failures(reports: Iterable[JobReport]) -> None:
+    for report in reports:
+        if report.failure is not None:
+            log_line(f"{report.failure.type}: {report.failure.message}")
+
+
+def _connections(job: JobConfig | StreamsJob, job_file: Path) -> Connections:
     if job.sealed_connections is not None:
         from airflow_provider_connect.submit import sealed  # noqa: PLC0415  # it needs pyarrow
 
@@ -88,7 +122,7 @@ def _find_file(path: Path) -> Path:
     return path if path.exists() else Path.cwd() / path.name
 
 
-def _write(target: str, report: JobReport) -> None:
+def _write(target: str, report: JobReport | StreamsReport) -> None:
     from airflow_provider_connect.stage.storage import Folder  # noqa: PLC0415
 
     folder, _, name = target.rpartition("/")

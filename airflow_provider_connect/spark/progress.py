@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
@@ -29,9 +30,24 @@ _NEIGHBOR_DAYS = 7
 """Number of earlier days that estimate a day's rows. A week has busy and quiet days."""
 
 
+_stream_name: ContextVar[str] = ContextVar("stream_name", default="")
+
+
+@contextmanager
+def naming_stream(name: str) -> Iterator[None]:
+    """Put a stream's name in front of each line that the block logs. New threads get it by :func:`copy_context`."""
+    token = _stream_name.set(name)
+    try:
+        yield
+    finally:
+        _stream_name.reset(token)
+
+
 def log_line(text: str) -> None:
     """Print a line to the driver's output, which spark-submit passes to the task log."""
-    print(f"connect: {text}", file=sys.stderr, flush=True)  # noqa: T201  # the driver's log is its stderr
+    name = _stream_name.get()
+    line = f"connect: {name}: {text}\n" if name else f"connect: {text}\n"
+    print(line, end="", file=sys.stderr, flush=True)  # noqa: T201  # the driver's log is its stderr
 
 
 def days_label(days: Sequence[Day]) -> str:
@@ -135,7 +151,7 @@ class ProgressLog:
     _end: threading.Event = field(default_factory=threading.Event, init=False)
 
     def __enter__(self) -> ProgressLog:
-        self._thread = threading.Thread(target=self._run, name="progress", daemon=True)
+        self._thread = threading.Thread(target=copy_context().run, args=(self._run,), name="progress", daemon=True)
         self._thread.start()
         return self
 

@@ -1,1 +1,1 @@
-"""The stage of a day: files that never change, and the manifest that marks the day as complete."""
+"""The stage of a day: immutable files, and the manifest that completes the day."""

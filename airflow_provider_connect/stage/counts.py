@@ -1,7 +1,7 @@
 """Names of counts in report, ledger and asset event, and the vendor's own count of a day.
 
 ``late_3_days`` counts the rows that reached the vendor after three further days had ended, including those of
-``late_4_days``. A source that has these times always gives ``late_1_days``, and the others if not 0.
+``late_4_days``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 FILTERED = "shape_filtered"
-"""Count of rows that shapes removed."""
 
 ABSENT_COLUMN = "column_absent."
 """Prefix of a column's count: a poll's number of records, if none of them has the column's field."""
@@ -30,10 +29,9 @@ LATE_COUNT = "late"
 class VendorCount:
     """A day's number of rows by the vendor's own count.
 
-    :param rows: without the duplicates that the vendor drops.
-    :param is_least: the vendor may send rows that it does not count.
-    :param is_most: the vendor may count rows that it does not send. Fewer rows are reported only if ``reconcile`` is
-        on.
+    :param rows: without duplicates.
+    :param is_least: ``rows`` is a lower bound.
+    :param is_most: ``rows`` is an upper bound.
     """
 
     rows: int

@@ -1,7 +1,6 @@
-"""The definition of a stream: the options and columns that decide which rows its days have, as readable text.
+"""The definition of a stream: the options and columns that decide which rows its days have.
 
-A ledger row holds the digest of its day's definition. The ledger keeps each definition once, as a note (:mod:`.notes`),
-and never holds literals of conditions and queries: ``…`` replaces each literal, and a digest of the whole follows.
+A digest replaces literals of conditions and queries.
 """
 
 from __future__ import annotations
@@ -31,13 +30,13 @@ _PLAIN = re.compile(r"[^\x00-\x1f]{0,100}")
 
 
 class StreamDefinition(Wire):
-    """The parts of a definition. Each maps names to texts.
+    """The parts of a definition.
 
     :param reading: kind, columns of day, cursor and key, zone, account.
     :param narrowing: options that leave rows out.
     :param access: host and login.
-    :param shapes: the shapes, a digest of each mask's key, and the transform.
-    :param key: columns of ``record_key`` as the source resolves them, each with its kind of value.
+    :param shapes: shapes, digests of the masks' keys, and transform.
+    :param key: columns of ``record_key``, each with its kind of value.
     """
 
     reading: dict[str, str] = Field(default_factory=dict)

@@ -1,10 +1,6 @@
 """Compares two states of a day by row keys. Counts added, changed and vanished rows.
 
-Each row is reduced to a fingerprint of 24 bytes: its key and a digest of its other values. Fingerprints go to a
-temporary file and are compared one bucket of keys at a time, so memory does not grow with the day.
-
-With ``deduplicate="off"`` rows may share a key. Each pairs with one row of the other state, preferably an identical
-one.
+Memory does not grow with the day.
 """
 
 from __future__ import annotations
@@ -34,7 +30,7 @@ class Differences(Wire):
     """Number of rows by which a day's later state differs from an earlier state.
 
     :param added: only the later state has the key.
-    :param changed: both states have the key, with different values.
+    :param changed: both have the key, with other values.
     :param vanished: only the earlier state has the key.
     """
 
@@ -54,8 +50,8 @@ def compare_states(
     """Compare the columns that both states of a day have. Returns None if rows have no key.
 
     :param earlier_paths: Parquet files, relative to ``folder``, like ``later_paths``.
-    :param schema: schema of the later state. The earlier state's values are cast to its types.
-    :param live_only: skip soft-deleted rows of the earlier state. The later one has none.
+    :param schema: schema of the later state.
+    :param live_only: skip soft-deleted earlier rows.
     :raises ConnectError: as :func:`.translate_errors`. A missing file raises FileNotFoundError.
     """
     names, rows = _survey(folder, [*earlier_paths, *later_paths], schema)
@@ -158,10 +154,6 @@ def _count_matches(old: Any, new: Any) -> tuple[int, int]:
 
 
 def _count_pairs(begins: Any, is_new: Any) -> int:
-    """Return how many rows of one state pair with a row of the other. Equal rows are adjacent.
-
-    :param begins: for each row except the first, whether it differs from the row before.
-    """
     import numpy as np
 
     starts = np.concatenate([[0], np.flatnonzero(begins) + 1])

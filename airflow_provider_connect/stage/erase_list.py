@@ -1,14 +1,8 @@
 """Erase lists: people whose rows a target must not hold, kept in the sink's ledger.
 
-A list holds keyed digests: a reader of the ledger can test an id, but cannot read ids. It applies to every stream that
-writes to the target.
+A list holds keyed digests, for every stream of the target.
 
-An erase extends the list, then publishes every affected day without these people's rows, as a new generation. A poll
-leaves out the people on the list. A commit is refused if the list changed after the attempt's poll began. So no retry,
-reload or lookback brings erased rows back.
-
-If a shape makes the id column, the list holds digests of the shaped ids, such as a mask's hashes. A load with other
-shapes or mask keys is refused.
+A commit is refused if the list changed after the attempt's poll began.
 """
 
 from __future__ import annotations
@@ -31,7 +25,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 MAX_ERASED = 50_000
-"""The most ids of a list. Every polling task gets the list, which then takes 2 MB."""
+"""The most ids of a list, which then takes 2 MB."""
 
 _DIGEST_BYTES = 16
 _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
@@ -39,7 +33,7 @@ _INTEGER = re.compile(r"-?[1-9][0-9]*|0")
 PersonId = str | int | Decimal | UUID
 """Id of a person: a value of the column, or its text."""
 ShapingDigest = Callable[[str, str], str]
-"""Takes a column and a salt. Returns the digest of the shapes that make the column, or "" without such shapes."""
+"""Function of column and salt. Returns the digest of the shapes that make the column, or "" without any."""
 
 
 def no_shaping(column: str, context: str) -> str:
@@ -60,7 +54,7 @@ def is_erase_run(run: str | None) -> bool:
 def id_texts(values: Iterable[PersonId]) -> tuple[str, ...]:
     """Return ids as texts without duplicates. 17, ``Decimal("17")`` and "17" have the same text.
 
-    :raises ConfigError: ``values`` is a single text, or an id is empty or of another type. The message names no id.
+    :raises ConfigError: a single text, or an empty or unsuitable id.
     """
     refuse_text("values", values)
     texts: dict[str, None] = {}
@@ -110,9 +104,9 @@ class EraseList(Wire):
     :param version: number of erases that extended the list.
     :param salt: key of the digests, in hex.
     :param digests: BLAKE2b of the ids as text, in hex, sorted.
-    :param shaping: digest, with the salt, of the shapes that made the ids and of their masks' keys. "" if no shape
-        makes the column. None in a list from an earlier version of this package.
-    :param others: older lists of the same target with another salt or other shapes. Their versions are not used.
+    :param shaping: digest of the shapes that made the ids, with their keys. None in a list from an earlier version of
+        this package.
+    :param others: older lists of the same target.
     """
 
     version: int = 0
@@ -135,8 +129,8 @@ class EraseList(Wire):
     def with_values(self, column: str, values: Iterable[str], shaping: ShapingDigest = no_shaping) -> EraseList:
         """Return the list with more ids, or itself if it has them all.
 
-        :param shaping: digests of the column's current shapes.
-        :raises ConfigError: the list has another column or other shapes, or becomes too long.
+        :param shaping: of the current shapes.
+        :raises ConfigError: another column or shapes, or too many ids.
         """
         if self.version and self.column != column:
             raise ConfigError(
@@ -212,7 +206,7 @@ class EraseList(Wire):
     def require_same_shapes(self, shaping: ShapingDigest, target: str) -> EraseList:
         """Return the list itself.
 
-        :raises ConfigError: other shapes or mask keys than the task's made the ids on the list.
+        :raises ConfigError: other shapes or mask keys made the ids.
         """
         if (problem := self.shape_problem(shaping)) is not None:
             raise ConfigError(f"{target}: {problem}, see 'Deleting people' in 'airflow connect docs usage'")
@@ -228,9 +222,9 @@ class EraseList(Wire):
 
 
 class Eraser:
-    """Removes erased people's rows from batches.
+    """Remover of erased people's rows from batches.
 
-    :raises ConfigError: the rows lack the list's column, or its type cannot hold ids.
+    :raises ConfigError: no or an unsuitable column.
     """
 
     def __init__(self, erase_list: EraseList, schema: pa.Schema) -> None:
@@ -276,8 +270,7 @@ def _matching_rows(erase_list: EraseList, values: pa.Array) -> pa.BooleanArray:
 def make_erasers(erase_list: EraseList, polled_schema: pa.Schema, shaped_schema: pa.Schema) -> tuple[Eraser, Eraser]:
     """Return an eraser for polled rows before their shapes, and one for shaped rows.
 
-    Ids that shapes made are compared after the shapes. Other ids are compared on both sides, because a shape that masks
-    or drops the column may be newer than the list.
+    Ids that shapes made are compared after the shapes, others on both sides.
 
     :raises ConfigError: neither side has the column.
     """
@@ -302,10 +295,8 @@ def _require_column(erase_list: EraseList, columns: Sequence[str]) -> None:
 class Erasure:
     """Result of a count or an erase.
 
-    :param values: number of ids.
-    :param rows: number of counted or deleted rows by day, without days that had none.
-    :param version: of the erase list. None after a count.
-    :param copies: places that may still hold such rows, and how to clear each.
+    :param rows: counted or deleted rows by day.
+    :param copies: places with such rows, with remedies.
     """
 
     target: str

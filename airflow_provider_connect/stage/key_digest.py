@@ -17,7 +17,7 @@ _MODULUS = 1 << 128
 
 
 def combine_digests(digests: Iterable[str | None]) -> str | None:
-    """Return the key digest of several parts together. None if a part has no digest."""
+    """Return the key digest of several parts together, None if a part has none."""
     all_digests = list(digests)
     known_digests = [int(digest, 16) for digest in all_digests if digest is not None]
     return _text(sum(known_digests)) if len(known_digests) == len(all_digests) else None
@@ -28,7 +28,7 @@ def _text(key_sum: int) -> str:
 
 
 class KeyDigest:
-    """Computes the key digest of batches. None without a column ``record_key``."""
+    """Key digest of batches, None without a column ``record_key``."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self._column = schema.get_field_index(RECORD_KEY)
@@ -46,12 +46,12 @@ class KeyDigest:
 
 
 def sum_keys(keys: pa.StringArray) -> int:
-    """Return the sum of a column's keys as numbers. Exact for fewer than 2**32 keys."""
+    """Return the sum of a column's keys as numbers, exact for fewer than 2**32 keys."""
     return sum_digests(key_bytes(keys))
 
 
 def sum_digests(digests: bytes) -> int:
-    """Return the sum of concatenated 16-byte digests. Exact for fewer than 2**32 digests."""
+    """Return the sum of concatenated 16-byte digests, exact for fewer than 2**32."""
     import numpy as np
 
     words = np.frombuffer(digests, ">u4").astype(np.uint32)
@@ -61,7 +61,7 @@ def sum_digests(digests: bytes) -> int:
 def key_bytes(keys: pa.StringArray) -> bytes:
     """Return a column's keys as bytes, 16 for each key.
 
-    :raises ConnectError: a key is not 32 hex digits.
+    :raises ConnectError: another key.
     """
     try:
         return binascii.unhexlify(_digits(keys))

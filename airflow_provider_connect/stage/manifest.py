@@ -1,4 +1,4 @@
-"""The stage: files of one attempt that never change, and the manifest that marks the day as complete.
+"""The stage: files of one attempt that never change, and the manifest.
 
 Under a stage root, one attempt of one day leaves ::
 
@@ -11,7 +11,7 @@ Under a stage root, one attempt of one day leaves ::
     _connect/attempts/<attempt>/rejects-<part>.parquet   bad records, if tolerated
     _connect/attempts/<attempt>/manifest.json            written last: all files above are complete
 
-An attempt's name begins with its run token. So a retry finds the manifest of an earlier attempt of the same intent.
+An attempt's name begins with its run token.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class StagedFile(Wire):
     """One file of the stage.
 
     :param path: relative to the stage root, with ``/``.
-    :param stats: column statistics in Delta's JSON form (``numRecords``, ``minValues``, …).
+    :param stats: in Delta's JSON form (``numRecords``, ``minValues``, …).
     """
 
     path: str
@@ -52,9 +52,8 @@ class PollResult(Wire):
 
     :param rows_read: records in the answer, including duplicates.
     :param counts: ``duplicates``, ``rejected`` and the source's own.
-    :param digest: 32 hex digits over the keys of all rows, in any order, with repeats. None if rows have no key.
-    :param contents: 48 hex digits over all columns and the rejects. None if nothing compares answers, or a column's
-        type cannot be read.
+    :param digest: 32 hex digits over the keys of all rows, in any order. None if rows have no key.
+    :param contents: 48 hex digits over all columns and the rejects. None if not computed.
     """
 
     files: tuple[StagedFile, ...] = ()
@@ -102,7 +101,7 @@ class PollResult(Wire):
 
 
 class SeenPublish(Wire):
-    """The newest publish in the ledger before the poll. The attempt's own publish must follow it.
+    """The newest publish in the ledger before the poll, which the attempt's publish must follow.
 
     :param day: None without a publish.
     :param generation: 0 without a publish.
@@ -121,7 +120,6 @@ class SeenPublish(Wire):
 class TransformResult(Wire):
     """Input of a transform, and its duration.
 
-    :param rows: number of polled rows.
     :param contents: their digest, as in :class:`PollResult`.
     """
 
@@ -133,9 +131,9 @@ class TransformResult(Wire):
 class Manifest(Wire):
     """A complete staged day. Nothing is published without one.
 
-    :param fingerprint: digest of the source's options and columns, the target and this package's version. A retry does
-        not reuse a manifest with another fingerprint.
-    :param seen: the newest publish before the poll. If the ledger has a newer one, the manifest is not published.
+    :param fingerprint: digest of the source's options and columns, the target and this package's version. A retry
+        reuses only an equal one.
+    :param seen: the newest publish before the poll. A newer one refuses the publish.
     :param polled_at: start of the poll, UTC. No decision depends on it.
     :param span: the span that an increment read.
     """
@@ -163,12 +161,9 @@ class Manifest(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
-        """Read the manifest of an attempt.
+        """Read the manifest of an attempt. Only its own files are allowed.
 
-        Other users may write into a shared stage, and a manifest's files are deleted later. So only its own attempt's
-        files are allowed.
-
-        :raises ValueError: the text is no manifest of this version, or belongs to another day or attempt.
+        :raises ValueError: no manifest of this version, day and attempt.
         """
         manifest = cls.model_validate_json(text)
         if (manifest.day, manifest.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
@@ -198,7 +193,7 @@ def day_of_attempt(attempt: str) -> dt.date | None:
 
 
 def attempt_folder(attempt: str) -> str:
-    """Return the folder of an attempt's control files. All paths are relative to the stage root."""
+    """Return the folder of an attempt's control files, relative to the stage root."""
     return f"{CONTROL_FOLDER}/attempts/{attempt}"
 
 
@@ -225,7 +220,7 @@ def rejects_file(attempt: str, part: int, suffix: str) -> str:
 def data_file(day: Day, attempt: str, part: int, suffix: str) -> str:
     """Return the path of a data file.
 
-    :param suffix: a new random word for each file, because Spark may run a task twice concurrently.
+    :param suffix: a new random word.
     """
     return f"day={day}/{attempt}-{part:05d}-{suffix}.parquet"
 

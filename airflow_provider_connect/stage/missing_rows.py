@@ -1,7 +1,6 @@
-"""Finds the published rows that a snapshot lacks, by ``record_key``, and writes them as soft-deleted rows.
+"""Finds the published rows that a snapshot lacks, and writes them as soft-deleted rows.
 
-Compares with the table version that the publish builds on. Keys go through temporary files, one bucket at a time, and
-each published row takes one bit of memory.
+Each published row takes one bit of memory.
 """
 
 from __future__ import annotations
@@ -39,11 +38,11 @@ _BATCH_BYTES = 8 << 20
 
 @dataclass(frozen=True)
 class SoftDeleteResult:
-    """Result of comparing the published rows with a snapshot.
+    """Comparison of the published rows with a snapshot.
 
-    :param file: all rows that the snapshot lacks, if any.
-    :param vanished: number of these rows that were live before.
-    :param restored: number of deleted rows that are in the snapshot again.
+    :param file: all rows that the snapshot lacks.
+    :param vanished: those that were live.
+    :param restored: deleted rows that are back.
     """
 
     file: StagedFile | None
@@ -74,7 +73,7 @@ def write_deleted_rows(
     :param published_paths: relative to ``folder``, like ``snapshot_paths``.
     :param schema: schema of the published rows, without the mark columns. Values are cast to its types.
     :param polled_at: time of the snapshot's poll.
-    :param erase_list: people whose rows are left out. A killed erase may not have deleted all of them.
+    :param erase_list: people whose rows are left out.
     :raises ConfigError: published rows have no key.
     """
     missing_rows, vanished = _MissingRows(folder, published_paths, snapshot_paths), 0
@@ -89,7 +88,7 @@ def write_deleted_rows(
 
 
 class _MissingRows:
-    """One bit for each published row, in the order of files and rows: set if the snapshot lacks the row."""
+    """One bit for each published row, in the order of files and rows."""
 
     def __init__(self, folder: Folder, published_paths: Sequence[str], snapshot_paths: Sequence[str]) -> None:
         import numpy as np
@@ -156,7 +155,6 @@ class _MissingRows:
 
 
 def _key_words(batch: pa.RecordBatch, start: int) -> Any:
-    """Return three words for each row: two of its key, and one of its position and its deleted flag."""
     import numpy as np
     import pyarrow as pa
 

@@ -1,11 +1,11 @@
-"""Notes: facts about a stream in its ledger. A note belongs to no day or generation, and never changes.
+"""Notes: facts about a stream in its ledger. A note never changes.
 
 ``definition``  a :class:`.StreamDefinition` (options that decide a day's rows), under its digest
 ``acceptance``  a person has accepted that later days have another definition
 ``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
 ``resumption``  the answer to an alarm: the position from which the stream continues
 
-The same fact always has the same id. So a note that two processes write exists once.
+The same fact always has the same id.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ NOTE_ID = r"^[0-9a-f]{15}$"
 class LedgerNote(Wire):
     """One note of one stream.
 
-    :param id: 15 hex digits, unique within kind and stream.
-    :param run: the writing run, in the form of :attr:`.Intent.run`, or a person's command.
-    :param content: plain JSON without secrets or values of records.
+    :param id: 15 hex digits.
+    :param run: of the writer, or a person's command.
+    :param content: plain JSON without secrets or values.
     """
 
     kind: NoteKind
@@ -42,9 +42,9 @@ class LedgerNote(Wire):
 class Alarm(Wire):
     """Alarm that rows may be lost.
 
-    :param number: number of the stream's newest span at the alarm.
-    :param position: end of that span.
-    :param reason: the source's message about the rows after ``position``.
+    :param number: of the newest span.
+    :param position: its end.
+    :param reason: the source's message.
     """
 
     number: int
@@ -53,16 +53,15 @@ class Alarm(Wire):
 
     @property
     def id(self) -> str:
-        """The note's id. All alarms about one position of the stream share it."""
+        """The note's id, which all alarms about one position of the stream share."""
         return digest_of(["alarm", self.number, self.position])
 
 
 class Resumption(Wire):
     """The answer to an alarm.
 
-    :param alarm: the alarm's id.
-    :param position: rows after this position are read. None to read all rows again.
-    :param answers_before: number of earlier answers. The last answer is valid.
+    :param position: rows after it are read. None for all rows.
+    :param answers_before: number of earlier answers. The last one is valid.
     """
 
     alarm: str = Field(pattern=NOTE_ID)

@@ -20,13 +20,12 @@ GROUP_BYTES = 24 * 1024 * 1024
 
 
 class RowWriter:
-    """Writes batches into one Parquet file. Deletes the file after an error or if it has no row.
+    """Writer of batches into one Parquet file, on the disk when the block ends.
 
-    When the block ends, the file is on the disk. Only columns with ``few_values`` in their field metadata get a
-    dictionary, which costs time for others.
+    Deletes the file after an error or if it has no row. Only columns with ``few_values`` in their field metadata get a
+    dictionary.
 
-    :param key: columns with statistics in the row groups whatever their type. Those of texts stay out of
-        ``StagedFile.stats``: a log keeps them longer than the file.
+    :param key: columns with statistics in the row groups whatever their type. Texts stay out of ``StagedFile.stats``.
     """
 
     def __init__(self, folder: Folder, path: str, schema: pa.Schema, key: Collection[str] = ()) -> None:
@@ -138,8 +137,6 @@ def delta_statistics(footer: pq.FileMetaData, columns: Collection[str] | None = 
     """Return a file's column statistics in the JSON form of Delta's protocol ("Per-file Statistics").
 
     Leaves out columns without statistics in a row group.
-
-    :param columns: names of the columns to cover. None covers all.
     """
     result: dict[str, Any] = {"numRecords": footer.num_rows, "minValues": {}, "maxValues": {}, "nullCount": {}}
     for index, column in enumerate(footer.schema.names):
@@ -168,7 +165,6 @@ def _has_short_order(kind: pa.DataType) -> bool:
 
 
 def _bound(value: Any, *, upper: bool) -> Any:
-    """Return a bound as Delta writes it. Timestamps become ISO text, in milliseconds rounded outwards."""
     if isinstance(value, dt.datetime):
         part = value.microsecond % 1000
         if upper and part:

@@ -1,8 +1,6 @@
 """The plan of a day that is polled in many partitions, and a record of each complete partition.
 
-The next try of the same intent may continue from them. It plans the same partitions, gives the complete partitions'
-files a second name under its own attempt, and polls the missing ones. So an earlier driver or executor that still runs
-cannot disturb it. The files lie next to those of :mod:`.manifest` ::
+The next try of the same intent may continue from them. The files lie next to those of :mod:`.manifest` ::
 
     _connect/attempts/<attempt>/plan.json           written before the first partition is read
     _connect/attempts/<attempt>/part-<part>.json    written by the driver once the partition's files are complete
@@ -14,7 +12,6 @@ import datetime as dt
 import re
 import secrets
 from collections.abc import Collection, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, Self
 
 from pydantic import Field
@@ -33,11 +30,11 @@ from airflow_provider_connect.stage.manifest import (
     require_own_files,
 )
 from airflow_provider_connect.stage.storage import Folder
+from airflow_provider_connect.stage.together import call_together
 from airflow_provider_connect.window import Day
 from airflow_provider_connect.wire import Wire
 
 PLAN_NAME = "plan.json"
-_AT_ONCE = 8
 
 
 class PollPlan(Wire):
@@ -46,7 +43,7 @@ class PollPlan(Wire):
     :param identity: digest of everything that decides the rows and the format of a partition.
     :param seen: the newest publish before the poll.
     :param begun: start of the first poll among the tries that share the plan, UTC.
-    :param resumes: whether a later try may continue. If not, the plan only shows that a poll began.
+    :param resumes: whether a later try may continue.
     :param parts: the partitions as plain JSON, by index.
     :param taken: results from earlier tries, by index. Their files belong to this attempt.
     :param follows: attempts that gave these results, the latest first.
@@ -64,9 +61,9 @@ class PollPlan(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Self:
-        """Read the plan of an attempt, as :meth:`.Manifest.read`. The source must then validate its partitions.
+        """Read the plan of an attempt, as :meth:`.Manifest.read`.
 
-        :raises ValueError: the text is no plan of this version, or belongs to another day or attempt.
+        :raises ValueError: no plan of this version, day and attempt.
         """
         plan = cls.model_validate_json(text)
         if (plan.day, plan.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):
@@ -98,7 +95,7 @@ def part_record_file(attempt: str, part: int) -> str:
 
 
 def plan_file_prefixes(attempt: str) -> tuple[str, ...]:
-    """Return the path prefixes of an attempt's plan and records, deletable once the attempt is published."""
+    """Return the path prefixes of an attempt's plan and records."""
     return plan_file(attempt), f"{attempt_folder(attempt)}/part-"
 
 
@@ -111,9 +108,7 @@ def write_part_record(root: Folder, plan: PollPlan, part_index: int, polled: Pol
 def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) -> dict[int, PollResult]:
     """Return the results of an attempt's complete partitions by index, including those from earlier tries.
 
-    Skips a record that does not fit the plan.
-
-    :param file_names: files in the attempt's folder.
+    Skips unfit records.
     """
     recorded_parts = [part for part in plan.parts if part_record_file(plan.attempt, part) in file_names]
 
@@ -125,13 +120,8 @@ def complete_parts(root: Folder, plan: PollPlan, file_names: Collection[str]) ->
             return None
         return record.polled if record.part == plan.parts[part] else None
 
-    with ThreadPoolExecutor(_AT_ONCE, "records") as pool:
-        records = {
-            part: result
-            for part, result in zip(recorded_parts, pool.map(read_record, recorded_parts), strict=True)
-            if result
-        }
-    return plan.taken | records
+    results = call_together(root, read_record, recorded_parts)
+    return plan.taken | {part: result for part, result in zip(recorded_parts, results, strict=True) if result}
 
 
 def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollResult]) -> dict[int, PollResult]:
@@ -154,8 +144,8 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
             return False
         return True
 
-    with ThreadPoolExecutor(_AT_ONCE, "take-over") as pool:
-        copied_files = [new for (_, new), is_copied in zip(pairs, pool.map(copy_file, pairs), strict=True) if is_copied]
+    are_copied = call_together(root, copy_file, pairs)
+    copied_files = [new for (_, new), is_copied in zip(pairs, are_copied, strict=True) if is_copied]
     entries = root.entries([file.path for file in copied_files])
     root.sync(entries)
     intact_paths = {
@@ -169,7 +159,7 @@ def take_over_parts(root: Folder, day: Day, attempt: str, parts: dict[int, PollR
 
 
 def discard_staged_answer(root: Folder, manifest: Manifest) -> None:
-    """Delete a day's manifest and plans after a fault of the source. The next try polls the day again."""
+    """Delete a day's manifest and plans, so that the next try polls the day again."""
     root.delete(manifest_file(manifest.attempt))
     try:
         plan = PollPlan.read(root.read(plan_file(manifest.attempt)), manifest.day, manifest.attempt)

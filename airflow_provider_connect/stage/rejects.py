@@ -1,7 +1,4 @@
-"""Rejects: records that could not become a row, and rows that the target cannot hold, each with a reason.
-
-A source's rejects are kept beside the staged rows. A sink's rejects are staged rows.
-"""
+"""Rejects: records without a row, and rows that the target cannot hold."""
 
 from __future__ import annotations
 
@@ -24,7 +21,7 @@ if TYPE_CHECKING:
 Origin = Literal["source", "sink"]
 _BATCH_BYTES = 1_000_000
 _EMPTY_DIGEST = hashlib.blake2b(b"", digest_size=16).hexdigest()
-"""If an empty record has another digest, its bytes were not kept."""
+"""Another digest of an empty record shows that its bytes were not kept."""
 
 
 RejectsKeep = Literal["record", "digest"]
@@ -64,7 +61,7 @@ def rejects_schema() -> pa.Schema:
 def write_rejects(
     folder: Folder, path: str, rejects: list[Reject], kept_content: RejectsKeep = "record"
 ) -> StagedFile | None:
-    """Write a partition's rejects into a file beside its rows. None without rejects. Executor."""
+    """Write a partition's rejects into a file beside its rows, None without rejects."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -114,7 +111,7 @@ class RejectedRecord:
 class DayRejects:
     """The rejects of a published day.
 
-    :param generation: generation that published the polled answer. A later erase publishes a newer one without a poll.
+    :param generation: generation that published the polled answer.
     :param ledger_count: number of rejects in the ledger, if still there.
     :param location: where they are stored, for people.
     :param records: the records that still exist, in order. Can be iterated once.
@@ -161,7 +158,7 @@ class Tolerance:
     def require(self, rejects: int, problem: str) -> None:
         """Raise DataError if a day has more bad records than allowed.
 
-        :param problem: the last bad record's problem and place, for the message.
+        :param problem: for the message.
         """
         if self.allows(rejects):
             return

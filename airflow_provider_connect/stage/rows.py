@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 _PAGE_BYTES = 64 * 1024
 _MAX_BATCH_ROWS = 65_536
 _CELL_BYTES = 8
-"""The least memory of a value. A NULL takes it too, but no space in the file."""
+"""The least memory of a value, also of NULL."""
 
 POSITION_BITS = 40
 """Low bits of a row's position in its day: the row's number in its file."""
@@ -31,9 +31,9 @@ POSITION_BITS = 40
 def read_batches(
     stage_root: str, path: str, batch_bytes: int, columns: Sequence[str] | None = None
 ) -> Iterator[tuple[int, Any]]:
-    """Yield the batches of a staged file, each with its first row's position in the day. Executor.
+    """Yield the batches of a staged file, each with its first row's position in the day.
 
-    Reads page by page: a whole row group would take 100 MB more.
+    A read by whole row group would take 100 MB more.
 
     :param batch_bytes: approximate size of a batch.
     """
@@ -48,7 +48,7 @@ def read_batches(
 def open_parquet(folder: Folder, path: str, buffer_bytes: int = 0) -> Iterator[pq.ParquetFile]:
     """Open a Parquet file for the block.
 
-    :param buffer_bytes: bytes of each read. 0 reads a column of a row group in one request to the store.
+    :param buffer_bytes: of each read. 0 reads a row group's column in one request.
     """
     import pyarrow.parquet as pq  # too heavy for a DAG file
 
@@ -116,14 +116,14 @@ def _plain(value: Any) -> Any:
 
 
 def json_column_problems(schema: pa.Schema) -> list[str]:
-    """Return a problem with its remedy for each column without a JSON form, or []."""
+    """Return a problem with its remedy for each column without a JSON form."""
     from airflow_provider_connect.values.json.text import JsonConverter  # noqa: PLC0415  # a DAG file does without it
 
     return JsonConverter(schema, None, "").problems()
 
 
 def read_json_documents(stage_root: str, path: str, batch_bytes: int) -> Iterator[tuple[int, list[bytes]]]:
-    """Yield a staged file's rows as lists of JSON objects, each with the first row's position. Executor.
+    """Yield a staged file's rows as lists of JSON objects, each with the first row's position.
 
     :raises DataError: a value, such as NaN, has no JSON form.
     """

@@ -1,7 +1,7 @@
 """Soft deletes: rows that vanish from a snapshot stay, with their last values and two mark columns.
 
-``__deleted`` is true in a vanished row and false in a live one. ``__deleted_at`` is the poll time of the first snapshot
-without the row, and NULL in live rows. A row that returns is live again.
+``__deleted`` is true in a vanished row. ``__deleted_at`` is the poll time of the first snapshot without the row, NULL
+in live rows.
 """
 
 from __future__ import annotations
@@ -33,15 +33,12 @@ SOFT_DELETED, RESTORED, SOFT_DELETED_TOTAL = "soft_deleted", "restored", "soft_d
 """Names of counts: rows that vanished with this snapshot, deleted rows that returned, and all deleted rows."""
 
 _COPY = "deleted"
-"""Start of the random suffix in a file name of deleted rows. A number above 0 follows, in hex."""
+"""Start of the random suffix in a file name of deleted rows."""
 _DELETED_FILE = re.compile(rf"-{_COPY}([0-9a-f]{{8}})\.parquet$")
 
 
 def soft_delete_problems(columns: Sequence[str], kind: SourceKind, key: str = RECORD_KEY) -> list[str]:
-    """Return why rows with these columns cannot be soft-deleted, or [].
-
-    :param key: the column by which snapshots are compared.
-    """
+    """Return why rows with these columns cannot be soft-deleted, or []."""
     if problems := soft_kind_problems("soft", kind):
         return problems
     reserved_names = [name for name in columns if name.lower() in MARK_COLUMNS]

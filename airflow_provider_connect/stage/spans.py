@@ -1,14 +1,8 @@
 """Spans: an increment reads the rows between two positions of the stream's cursor.
 
-A source of kind ``increment`` reads the rows after the last position, up to the position at the time of the poll. Its
-rows get the run's day. The increments of a stream form a chain: each begins where its predecessor ended.
+The increments of a stream form a chain: each begins where its predecessor ended.
 
-A span belongs to one run and day. A run that is cleared, or made again under the same run id, reads its own span again
-and does not change the chain. Any other run makes the next span, also on the same day.
-
-The sink's ledger keeps the chain, one row for each span. A commit checks that its increment follows the *stream's*
-newest increment (:meth:`.Ledger.newest`). So no two runs follow the same increment, and no row is read twice or
-skipped.
+A run that is cleared, or made again under the same run id, reads its own span again.
 """
 
 from __future__ import annotations
@@ -30,8 +24,7 @@ class Span(Wire):
     :param number: number in the stream's chain, from 1.
     :param after: the position before the first row, as the source writes it. None at the beginning of the stream.
     :param to: the last position, also of an increment without rows.
-    :param run: the run that the span belongs to, as in :attr:`.Intent.run`. In a row of a ledger, None if the ledger
-        does not know it or was not asked for it.
+    :param run: the run that the span belongs to, as in :attr:`.Intent.run`. In a row of a ledger, None if unknown.
     """
 
     number: int = Field(ge=1)
@@ -40,7 +33,7 @@ class Span(Wire):
     run: str | None = None
 
     def belongs_to(self, run: str) -> bool:
-        """Return True if a run reads this span again instead of making the next one."""
+        """Return True if a run reads this span again."""
         return self.run == run
 
 
@@ -55,8 +48,7 @@ class _SpanPublish(Protocol):
 class Restart(NamedTuple):
     """Position from which a stream continues after an answered alarm about lost rows.
 
-    A target that is loaded from the beginning numbers its spans from 1 again and may still have its old notes. So
-    number and end together identify a span.
+    Number and end together identify a span.
 
     :param number: number of the newest span at the alarm.
     :param to: end of that span.
@@ -75,10 +67,10 @@ def next_span(
     find_end: Callable[[str | None, str | None], str],
     restart: Restart | None = None,
 ) -> Span:
-    """Return the span for a run's increment: the run's own span again, or the successor of the newest. Pure.
+    """Return the span for a run's increment: the run's own span again, or the successor of the newest.
 
     :param newest: the publish that the increment must follow.
-    :param run: the run, as in :attr:`.Intent.run`.
+
     :param find_end: returns a span's end, given its ``after`` and, for a span that is read again, its earlier end.
     :raises ValueError: the newest publish was no increment.
     """

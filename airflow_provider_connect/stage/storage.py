@@ -1,6 +1,6 @@
-"""Files by path or URL. The only module that uses ``pyarrow.fs``.
+"""Files by path or URL, with credentials from the environment.
 
-File names are relative, with ``/``. Credentials come from the environment.
+File names are relative, with ``/``.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ _AZURE_ADVICE = (
 _GOOGLE_REFUSES = "Could not create a OAuth2 access token"
 _GOOGLE_ADVICE = "Set GOOGLE_APPLICATION_CREDENTIALS to a readable key file, in the worker's and in Spark's environment"
 _GOOGLE_LIMIT_SECONDS = 60
-"""Time for which Google's client repeats a request. The default of 15 minutes would pass without a log line."""
+"""Time for which Google's client repeats a request, by default 15 minutes."""
 
 
 def normalise_path(path: str) -> str:
@@ -133,7 +133,6 @@ def storage_error(path: str, error: Exception) -> ConfigError | RetriableError:
 
 
 def _environment_error(path: str, text: str) -> ConfigError | RetriableError | None:
-    """Return the error of a store's client that lacks variables of the environment. None for other texts."""
     if _NO_HADOOP.search(text):
         return ConfigError(f"{path}: HDFS needs the libraries of Java and Hadoop. {_HADOOP_ADVICE}")
     if _AZURE_REFUSES.search(text):
@@ -222,7 +221,7 @@ class Folder:
     def write(self, name: str, data: bytes, *, durable: bool = False) -> None:
         """Write a whole file or nothing. Replaces a file with the same name.
 
-        :param durable: return only when the file survives a power cut.
+        :param durable: survive a power cut.
         """
         target = self.path_in_filesystem(name)
         temporary = f"{target}.{uuid.uuid4().hex}.tmp" if self.is_local else target
@@ -271,7 +270,7 @@ class Folder:
                 shutil.copyfileobj(stream, copy, 1 << 20)
 
     def sync(self, names: Iterable[str]) -> None:
-        """Flush files and their folders to a local disk, so that they survive a power cut. Skips missing files."""
+        """Flush files and their folders to a local disk. Skips missing files."""
         if not self.is_local:
             return
         # A folder only after its files and folders, so the root comes last.
@@ -283,7 +282,7 @@ class Folder:
                 _flush(self.path_in_filesystem(name))
 
     def storage_time(self) -> dt.datetime:
-        """Return the time of the clock that dates this folder's files, which may not be this machine's."""
+        """Return the time of the clock that dates this folder's files."""
         probe = f"_connect/probe-{uuid.uuid4().hex}"
         self.write(probe, b"{}")
         written = self.entries([probe])

@@ -1,11 +1,7 @@
-"""Splits a day's staged rows by table: one table for each value of a column, each with its own files.
+"""Splits a day's staged rows by table: one for each value of a column.
 
 A short value of lower-case letters, digits, ``_`` and ``-`` that begins with a letter or digit is its table's name.
-Other values get a hash (:mod:`..values.hashed_names`), so names differ even where file names ignore case, and a new
-value never renames another table.
-
-Memory and open files do not grow with the number of tables. If all buffers exceed a limit, the largest is written. If
-too many files are open, the one unused longest is closed, and its table gets another file.
+Other values get a hash (:mod:`..values.hashed_names`).
 """
 
 from __future__ import annotations
@@ -30,9 +26,8 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 HEAD_FOLDER = "_connect_head"
-"""Folder of the common ledger, beside the tables. No table's name begins with ``_``."""
+"""Folder of the common ledger, beside the tables."""
 MAX_NAME_CHARACTERS = 120
-"""The longest name of a table's folder. Leaves room for the files' paths."""
 SPLIT_BYTES = 16 * 1024 * 1024
 MAX_PENDING_BYTES = 64 * 1024 * 1024
 MAX_OPEN_FILES = 16
@@ -60,7 +55,7 @@ class TableTemplate(Wire):
         return str(_COLUMN.findall(self.template)[0])
 
     def folder_name(self, value: str | None) -> str:
-        """Return the folder name of a value's table. For None it is ``null`` and a hash."""
+        """Return the folder name of a value's table, for None ``null`` and a hash."""
         from airflow_provider_connect.values.hashed_names import (  # noqa: PLC0415
             HASH_SUFFIX_CHARS,
             has_hash,
@@ -129,7 +124,7 @@ def open_row_writer(
 
 
 class TableSplitWriter:
-    """Writes each row into a file of the row's table. Deletes all its files after an error."""
+    """Writer of each row into a file of the row's table. Deletes all its files after an error."""
 
     def __init__(self, folder: Folder, schema: pa.Schema, tables: TableTemplate, part: StagedPart) -> None:
         self._folder = folder
@@ -193,7 +188,6 @@ class TableSplitWriter:
         self.files = ()
 
     def _split_waiting(self) -> None:
-        """Sort the waiting rows by table. Copies them, since a slice would keep all rows in memory."""
         import numpy as np
         import pyarrow as pa
 

@@ -1,4 +1,4 @@
-"""A temporary stage. A day's files are deleted once published, or by a sweep if their attempt died."""
+"""A temporary stage, whose files are deleted once published, or by a sweep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from airflow_provider_connect.window import ONE_DAY
 POLLED_PATH = f"{CONTROL_FOLDER}/polled"
 """Folder under a stage's root for polled days that wait for their transform."""
 DEAD_AFTER = ONE_DAY
-"""An attempt without a write for this long is dead. Live attempts keep writing their progress."""
+"""An attempt without a write for this long is dead."""
 
 
 _PRIVATE_FOLDER, _REMEDY = "that only this user can enter", "remove it, or set staging="
@@ -36,10 +36,15 @@ def stage_name(key: object, target: str) -> str:
     return f"{key} {target}"
 
 
+def stream_staging(staging: str | None, stream_key: str) -> str | None:
+    """Return the stage of one of many streams: a folder under the task's ``staging=``. None without one."""
+    return staging and f"{staging.rstrip('/')}/{stream_key}"
+
+
 def local_stage(name: str) -> str:
     """Create a private folder under the system's temporary folder, the same for the same name.
 
-    :raises ConfigError: other users own the folder or can enter it, or a file has its name.
+    :raises ConfigError: a file, or other users' folder.
     :raises RetriableError: the disk is full.
     """
     folder = local_stage_path(name)
@@ -89,7 +94,7 @@ def describe_staged_copies(root: Folder) -> list[str]:
 
 
 def delete_staged_day(folder: Folder, manifest: Manifest) -> None:
-    """Delete a published day's staged files, the manifest first, so that no retry publishes only some files."""
+    """Delete a published day's staged files, the manifest first."""
     control = attempt_folder(manifest.attempt)
     folder.delete(manifest_file(manifest.attempt))
     for file in manifest.polled.files:
@@ -98,7 +103,7 @@ def delete_staged_day(folder: Folder, manifest: Manifest) -> None:
 
 
 def sweep_stage(folder: Folder, silent_since: dt.datetime) -> int:
-    """Delete the files of attempts without a write since ``silent_since``. Returns the number of files."""
+    """Delete the files of attempts without a write since ``silent_since``. Returns their number."""
     files = files_of_dead_attempts(folder, silent_since)
     for attempt, names in files.items():
         # The manifest first, so that no retry publishes a part.

@@ -1,4 +1,4 @@
-"""The value of ``transform=``, applied to the staged day: Spark SQL, or a function from DataFrame to DataFrame."""
+"""The value of ``transform=``: Spark SQL, or a function from DataFrame to DataFrame."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Transform(Wire):
     """A transform of a staged day before its publish. Exactly one field is set.
 
     :param sql: one query.
-    :param reference: a function that the driver can import, as ``package.module:function``.
+    :param reference: ``package.module:function``.
     """
 
     sql: str | None = None
@@ -37,7 +37,6 @@ class Transform(Wire):
         return hashlib.sha256(f"{self.reference or ''} {self.sql or ''}".encode()).hexdigest()
 
     def __str__(self) -> str:
-        """Return the name for people."""
         return "SQL" if self.reference is None else f"{self.reference}()"
 
 

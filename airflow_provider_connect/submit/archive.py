@@ -1,7 +1,6 @@
-"""The JVM's class-data archive, which makes it start faster. One run creates it, and later runs use it.
+"""The JVM's class-data archive, which makes it start faster.
 
-A dynamic archive (JEP 350) fits only the jars and the JVM that created it, so its file name has a digest of both. The
-JVM ignores others (``-Xshare:auto``).
+An archive (JEP 350) fits only its jars and JVM.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Checks a Spark connection's master before Spark starts, which takes minutes to report a wrong one."""
+"""Checks a Spark connection's master before Spark starts."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ _FORMS = "local[*], spark://host:7077, yarn or k8s://https://host:443"
 def require_master(conn_id: str, master: str) -> None:
     """Refuse a master of no known form, and a standalone master that cannot be reached.
 
-    A standalone cluster may have several masters, of which one is enough. spark-submit checks YARN and Kubernetes.
+    Of several standalone masters, one is enough.
 
-    :raises ConfigError: the form is unknown, or no host name is known.
+    :raises ConfigError: an unknown form or host.
     :raises RetriableError: no master accepts connections.
     """
     if _LOCAL.fullmatch(master) or master == "yarn" or master.startswith("k8s://"):

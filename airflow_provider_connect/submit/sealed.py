@@ -1,8 +1,6 @@
 """Connections for a driver on another machine, split into two halves, encrypted and authenticated.
 
-The sealed half lies in the stage, which others may read and perhaps write. The other half, a one-time pad and a
-one-time key, travels with the job file. Either half alone is noise, and a changed sealed half is refused. Only the
-standard library is used, because the driver's machine may have no cryptography library.
+Either half alone is noise: one lies in the stage, the other travels with the job file.
 """
 
 from __future__ import annotations
@@ -19,7 +17,7 @@ from airflow_provider_connect.job import SealedConnections
 from airflow_provider_connect.stage.storage import Folder
 
 MAX_AGE = dt.timedelta(days=7)
-"""Longest wait of a sealed half for a driver in a cluster's queue. Older halves are swept."""
+"""Longest wait of a sealed half for a driver. Older halves are swept."""
 
 _KEY_BYTES = _SEAL_BYTES = 32
 _log = logging.getLogger(__name__)
@@ -28,7 +26,7 @@ _log = logging.getLogger(__name__)
 def seal(control: str, attempt: str, connections: dict[str, Connection]) -> SealedConnections:
     """Write the sealed half for the driver, and delete old ones of dead tasks.
 
-    :param control: path or URL of the stage's folder for sealed halves.
+    :param control: the stage's folder for sealed halves.
     """
     plain = dump_connections(connections)
     key, pad = secrets.token_bytes(_KEY_BYTES), secrets.token_bytes(len(plain))
@@ -48,7 +46,7 @@ def unseal(sealed: SealedConnections) -> dict[str, Connection]:
     """Return the connections from both halves. The sealed half is deleted in any case.
 
     :raises RetriableError: the sealed half is missing.
-    :raises ConfigError: a half is not as the task made it.
+    :raises ConfigError: a half was changed.
     """
     folder, name = _locate(sealed)
     try:
@@ -87,7 +85,6 @@ def delete_sealed(sealed: SealedConnections) -> None:
 
 
 def _sweep(folder: Folder, new_name: str) -> None:
-    """Delete halves and reports much older than the half just written, by the storage's own clock."""
     entries = [*folder.files("sealed"), *folder.files("reports")]
     storage_time = next((entry.modified for entry in entries if entry.name == new_name), None)
     for entry in entries:

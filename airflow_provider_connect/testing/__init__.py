@@ -12,8 +12,7 @@ Use it in a test file of your own::
             sink = MySink(path=str(tmp_path / "target"))
             return Target(sink=sink, rows=lambda: read_as_your_users_do(sink.path))
 
-pytest collects the inherited cases. Install the extra ``testing``. A case's name is the requirement, its docstring the
-reason.
+pytest collects the inherited cases. Install the extra ``testing``.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ Row = tuple[dt.date, str]
 
 @dataclass
 class Target:
-    """A sink with its target. Only one test uses it.
+    """A sink with its target, for one test.
 
     :param rows: reads the target as users do, not through the sink. Returns day and ``event`` of every visible row, in
         any order.
@@ -67,7 +67,7 @@ class Target:
 
 
 def intent(number: int, clear_number: int = 0) -> Intent:
-    """Return the intent of run ``number``. Numbers do not order runs."""
+    """Return the intent of run ``number``."""
     return Intent(token=f"{number:016x}{clear_number:016x}", run=f"dag/run-{number}/task", clear_number=clear_number)
 
 
@@ -166,14 +166,14 @@ class Bench:
     def send(self, staged: Publish, publisher: Publisher | None = None, copies: int = 1) -> tuple[Any, list[Any]]:
         """Do the steps of a publish before its commit. Returns the token and one receipt per share.
 
-        :param copies: number of puts per share, like a repeated Spark task. The last receipt is returned.
+        :param copies: puts per share. The last receipt is returned.
         """
         publisher = publisher or self.publisher
         token = self.begin(staged, publisher)
         return token, [[self.put(token, share) for _ in range(copies)][-1] for share in self.shares(staged, publisher)]
 
     def begin(self, staged: Publish, publisher: Publisher | None = None) -> Any:
-        """Begin a publish. Returns the executors' token, or None if they have no work."""
+        """Begin a publish. Returns the executors' token, if any."""
         publisher = publisher or self.publisher
         return as_sent(publisher.begin(staged)) if isinstance(publisher, StagesByExecutors) else None
 
@@ -196,17 +196,17 @@ class Bench:
         publisher.note(note)
 
     def sweep(self) -> int:
-        """Sweep like another job's last step. Returns the publisher's number, or 0."""
+        """Sweep like another job's last step. Returns the number."""
         with self.another_process() as other_publisher:
             return other_publisher.sweep() if isinstance(other_publisher, Sweeps) else 0
 
     def shares(self, staged: Publish, publisher: Publisher | None = None) -> list[tuple[StagedFile, ...]]:
-        """Divide a day's staged files into shares, one per task. Empty if executors send nothing."""
+        """Divide a day's staged files into shares, one per task."""
         publisher = publisher or self.publisher
         return publisher.shares(staged.manifest.polled.files) if isinstance(publisher, StagesByExecutors) else []
 
     def put(self, token: Any, share: tuple[StagedFile, ...]) -> Any:
-        """Put a share like an executor, through a new publisher. Returns its receipt."""
+        """Put a share like an executor, through a new publisher."""
         with self.another_process() as executor:
             assert isinstance(executor, StagesByExecutors)
             return as_sent(executor.put(token, str(self.root), share))
@@ -228,7 +228,7 @@ class Bench:
         return self.publisher.ledger
 
     def state(self) -> tuple[Any, ...]:
-        """Return all ledger rows and visible rows. Only a publish may change them."""
+        """Return all ledger rows and visible rows."""
         with self.another_process() as other_publisher:
             ledger = other_publisher.ledger
             return (*(ledger.row(date) for date in ledger.days()), self.readable())

@@ -45,7 +45,7 @@ class ConfirmationCases:
         return bench
 
     def test_a_confirmation_writes_no_data_and_no_generation(self, confirming: Bench) -> None:
-        """Otherwise readers that follow the target would read unchanged rows again."""
+        """Readers that follow the target would read unchanged rows again."""
         bench, later = confirming, NOON + dt.timedelta(hours=5)
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         published, readable = bench.ledger.row(MONDAY), bench.readable()
@@ -90,7 +90,7 @@ class ConfirmationCases:
 
     @pytest.mark.parametrize("answer", [OTHER_ANSWER, ANSWER], ids=["another answer", "the same answer"])
     def test_a_confirmation_that_comes_after_another_publish_is_refused(self, confirming: Bench, answer: str) -> None:
-        """The other publish, perhaps of a newer answer, has replaced the generation."""
+        """The other publish has replaced the generation."""
         bench = confirming
         staged = _stage_same_answer(bench, 6)
         bench.publish(bench.stage(MONDAY, ["new"], 7, answer=answer))
@@ -110,7 +110,7 @@ class ConfirmationCases:
         assert bench.confirm(bench.stage(MONDAY, ["a", "b", "late"], 4, answer=OTHER_ANSWER)).checks == 1
 
     def test_a_retry_of_a_confirming_intent_finds_the_day_done(self, confirming: Bench) -> None:
-        """A driver that follows a dead one must neither publish nor confirm the day again."""
+        """The next driver must neither publish nor confirm the day again."""
         bench = confirming
         staged = _stage_same_answer(bench, 2)
         bench.confirm(staged)  # its response is lost
@@ -145,7 +145,7 @@ class ConfirmationCases:
         assert bench.state() == state_before
 
     def test_a_day_whose_driver_died_before_it_confirmed_is_confirmed_by_the_next(self, confirming: Bench) -> None:
-        """The staged answer is still the newest. No poll is needed."""
+        """The staged answer is still the newest."""
         staged = _stage_same_answer(confirming, 2)
         with confirming.another_process() as other_publisher:
             assert confirming.confirm(staged, other_publisher).checks == 1
@@ -165,7 +165,7 @@ class ConfirmationCases:
 
     @pytest.mark.parametrize("publishes", [False, True], ids=["two confirmations", "a confirmation and a publish"])
     def test_two_at_once_leave_one_and_the_other_is_refused(self, confirming: Bench, publishes: bool) -> None:  # noqa: FBT001
-        """If both succeed, the ledger may name a replaced answer's run."""
+        """The ledger could name a replaced answer's run."""
         bench = confirming
         confirmation = _stage_same_answer(bench, 6)
         rival = bench.stage(MONDAY, ["new"], 7, answer=OTHER_ANSWER) if publishes else _stage_same_answer(bench, 7)
@@ -192,7 +192,6 @@ def _stage_same_answer(
 def _run_at_once(
     bench: Bench, confirmation: Publish, rival: Publish, *, publishes: bool
 ) -> list[LedgerRow | ConnectError]:
-    """Confirm in one process, and concurrently confirm or commit sent rows in another."""
     barrier = threading.Barrier(2)
 
     def run(staged: Publish, *, publishes: bool) -> LedgerRow | ConnectError:

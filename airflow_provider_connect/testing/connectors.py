@@ -75,7 +75,7 @@ class ConnectorConformance:
         assert [cls_of_module for cls_of_module in classes if cls_of_module.__module__ == module.__name__] == [cls]
 
     def test_options_travel_as_json(self, connector: Options) -> None:
-        """Executors rebuild the connector from JSON. A lost option would select another stream or target."""
+        """A lost option would select another stream or target."""
         assert type(connector).from_options(json.loads(json.dumps(connector.serialize()))) == connector
 
     def test_an_unknown_option_is_refused_with_the_nearest_name(self, connector: Options) -> None:

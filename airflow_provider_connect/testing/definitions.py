@@ -140,7 +140,7 @@ class DefinitionCases:
         assert noting.publish(late).definition == VIEWS.digest
 
     def test_a_retry_of_a_published_day_finds_it_under_any_definition(self, noting: Bench) -> None:
-        """After a lost response, a retry would publish the day twice."""
+        """A retry would publish the day twice."""
         staged = noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest)
         noting.publish(staged)
         noting.publish(noting.stage(TUESDAY, ["b"], 2, definition=VIEWS.digest))
@@ -185,7 +185,7 @@ class DefinitionCases:
             ]
 
     def test_a_note_is_there_for_every_process_before_the_first_publish(self, noting: Bench) -> None:
-        """If the note followed the publish, a kill would lose the day's definition."""
+        """A kill would lose the day's definition."""
         notes = [
             definition_note(SIGNUPS, RUN),
             definition_note(VIEWS, OTHER_TASK),
@@ -210,7 +210,7 @@ class DefinitionCases:
         )
 
     def test_a_note_that_is_there_already_stays_as_it_is(self, noting: Bench) -> None:
-        """Each job notes its definition. Copies would make the ledger grow for ever."""
+        """Copies would make the ledger grow for ever."""
         first_note = definition_note(SIGNUPS, RUN)
         noting.note(first_note)
         noting.publish(noting.stage(MONDAY, ["a"], 1, definition=SIGNUPS.digest))

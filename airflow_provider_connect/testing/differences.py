@@ -19,10 +19,10 @@ _KEYED = SCHEMA.append(pa.field(RECORD_KEY, pa.string(), nullable=False))
 
 
 class DifferencesCases:
-    """Reloads of a day with keyed rows. Needs the fixture ``bench``."""
+    """Reloads of a day with keyed rows, on the fixture ``bench``."""
 
     def test_what_a_reload_changes_is_counted_and_nothing_is_changed_by_that(self, bench: Bench) -> None:
-        """Users choose the lookback by these counts. Counting must change nothing."""
+        """Users choose the lookback by these counts."""
         counts_before_publish = isinstance(bench.publisher, TellsDifferences)
         counts_in_commit = isinstance(bench.publisher, CommitCountsDifferences)
         if not (counts_before_publish or counts_in_commit):

@@ -73,9 +73,8 @@ class Listener:
 class FaultyServer(Listener):
     """Server that answers with an error, or proxy that cuts answers.
 
-    :param behind: port of a healthy server to forward to. Without it, this server answers.
-    :param status: of its answers, such as ``"401 Unauthorized"``. The body echoes the request, to expose a client that
-        quotes answers with its secrets.
+    :param behind: port of a healthy server to forward to.
+    :param status: of its answers, such as ``"401 Unauthorized"``. The body echoes the request.
     :param cut_after: forwarded bytes, over all connections, after which it closes every connection.
     :ivar passed: bytes of answers forwarded so far.
     """
@@ -160,7 +159,7 @@ class Gate(Listener):
     def watch(self, at_stop: Callable[[int], bool]) -> None:
         """Set the callback for every stop and restart the count at 0.
 
-        :param at_stop: gets the stop's number. Returns False to end the connection.
+        :param at_stop: takes the stop's number. Returns False to end the connection.
         """
         with self._lock:
             self.stops, self._at_stop = 0, at_stop

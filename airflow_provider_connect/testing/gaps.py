@@ -16,7 +16,7 @@ from airflow_provider_connect.testing.bench import KEY, MONDAY, Bench, number_of
 from airflow_provider_connect.testing.faults import Gate
 
 PAUSE_SECONDS = 1.0
-"""Longest hold of a request, for which the action in between may have to wait."""
+"""Longest hold of a request."""
 _MAX_STOPS = 200
 _LOCALHOST = re.compile(r"(?:http://)?(?:127\.0\.0\.1|localhost)/?")
 
@@ -28,7 +28,7 @@ class GapCases:
 
     @pytest.fixture
     def gate(self, bench: Bench) -> Iterator[Gate]:
-        """Put a gate in front of the target's server. Skips the case unless it is local."""
+        """Put a gate in front of the target's local server. Skips the case unless it is local."""
         ports = [
             connection.port
             for connection in bench.target.connections.values()
@@ -72,7 +72,7 @@ class GapCases:
     def test_a_day_is_seen_once_whatever_ends_between_two_requests(
         self, bench: Bench, gated: Bench, gate: Gate, *, for_good: bool
     ) -> None:
-        """A request without a response may have taken effect. A retry must not duplicate rows."""
+        """A retry must not duplicate rows."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             gate.watch(partial(_lets_pass, stop, for_good=for_good))
@@ -97,7 +97,7 @@ class GapCases:
     def test_a_commit_between_two_requests_of_a_sweep_shows_all_or_is_refused(
         self, bench: Bench, gated: Bench, gate: Gate
     ) -> None:
-        """The sweep must spare leftovers that were committed after its listing."""
+        """The sweep must spare leftovers committed after its listing."""
         for stop, first in _stops(gate):
             gated_publish = _stage_over_older_answer(bench, first)
             commit = partial(bench.publisher.commit, gated_publish, *bench.send(gated_publish))
@@ -123,7 +123,6 @@ def _lets_pass(stop: int, number: int, *, for_good: bool) -> bool:
 def _run_with_interruption(
     gate: Gate, stop: int, action: Callable[[], object], interruption: Callable[[], object]
 ) -> list[object]:
-    """Run an action, and another at one of its stops. Returns both outcomes."""
     interruptions: list[Future[object]] = []
     with ThreadPoolExecutor(1) as pool:
 
@@ -138,7 +137,6 @@ def _run_with_interruption(
 
 
 def _publish(bench: Bench, staged: Publish) -> PublishOutcome:
-    """Publish like a driver: after an error, look in the ledger."""
     try:
         return bench.publish(staged)
     except ConnectError as error:
@@ -165,7 +163,6 @@ def _events(number: int, attempt: str) -> list[str]:
 
 
 def _require_one_whole_answer(bench: Bench, outcomes: Sequence[object]) -> None:
-    """Assert that readers see exactly the ledger row's rows, and that other outcomes are retriable."""
     row = bench.ledger.row(MONDAY)
     assert row is not None, "the ledger has no row of the day"
     assert bench.readable() == [(MONDAY, event) for event in _events(number_of(row), row.attempt.split("-")[1])]

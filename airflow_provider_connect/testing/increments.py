@@ -1,8 +1,4 @@
-"""Conformance cases of sinks with increments.
-
-A sink's ledger keeps each increment's end position, where the next increment begins. A run that is cleared replaces the
-rows of its own increment, and no others of its day.
-"""
+"""Conformance cases of sinks with increments."""
 
 from __future__ import annotations
 
@@ -28,11 +24,11 @@ from airflow_provider_connect.window import ONE_DAY
 
 
 class IncrementCases:
-    """Cases of increments of one run a day. Skipped if the sink has no ``keeps_spans``."""
+    """Cases of increments of one run a day. Skipped without ``keeps_spans``."""
 
     @pytest.fixture
     def following(self, bench: Bench) -> Bench:
-        """Return a bench with Tuesday's increment as the stream's first. Skips the case if the sink keeps no spans."""
+        """Return a bench with Tuesday's increment as the stream's first."""
         if not bench.target.sink.keeps_spans:
             pytest.skip("the sink does not keep spans")
         assert bench.ledger.newest(TUESDAY, "increment") is None
@@ -41,7 +37,7 @@ class IncrementCases:
         return bench
 
     def test_an_increment_follows_the_stream_s_newest_of_whatever_day(self, following: Bench) -> None:
-        """If it followed its own day's or the latest day's increment, some rows would be read twice or never."""
+        """Some rows would be read twice or never."""
         for number, day in enumerate((MONDAY, WEDNESDAY), 2):
             row = following.publish(increment(following, day, [str(number)], number, to=str(number)))
             assert (row.generation, row.span and row.span.number) == (1, number)
@@ -59,7 +55,7 @@ class IncrementCases:
         assert following.readable() == [(MONDAY, "2"), (TUESDAY, "a"), (WEDNESDAY, "3")]
 
     def test_a_day_that_is_loaded_again_keeps_its_own_span(self, following: Bench) -> None:
-        """A cleared task reads the same span again. The next increment still begins at the newest span's end."""
+        """A cleared task reads the same span again."""
         following.publish(increment(following, WEDNESDAY, ["b"], 2, to="9"))
         row = following.publish(increment(following, TUESDAY, ["changed"], 1, clear_number=1, to='{"id": 7}'))
         assert (row.generation, _ends(row)) == (2, (1, None, '{"id": 7}'))
@@ -77,7 +73,7 @@ class IncrementCases:
         assert following.state() == state_before
 
     def test_two_increments_at_once_leave_one_and_the_other_is_refused(self, following: Bench) -> None:
-        """Both begin at the same position, but are of different days. The sink must detect the conflict."""
+        """Both begin at the same position, on different days."""
         staged = [
             increment(following, day, [f"{number}-{i}" for i in range(3)], number, to=str(number))
             for number, day in ((2, MONDAY), (3, WEDNESDAY))
@@ -91,13 +87,13 @@ class IncrementCases:
         assert _ends(following.ledger.newest(WEDNESDAY + ONE_DAY, "increment")) == _ends(row)
 
     def test_an_increment_without_rows_moves_the_chain_on(self, following: Bench) -> None:
-        """An increment without rows completes its day. The next increment begins at the same position."""
+        """The next increment begins at the same position."""
         row = following.publish(increment(following, WEDNESDAY, [], 2, to='{"id": 7}'))
         assert (row.rows, _ends(row)) == (0, (2, '{"id": 7}', '{"id": 7}'))
         assert list(following.ledger.days()) == [TUESDAY, WEDNESDAY]
 
     def test_a_retry_of_a_published_increment_changes_nothing(self, following: Bench) -> None:
-        """The commit's response was lost, and a later increment may have followed."""
+        """A later increment may have followed the lost response."""
         staged = increment(following, WEDNESDAY, ["b"], 2, to="9")
         following.publish(staged)
         for after_later_publish in (False, True):
@@ -111,7 +107,7 @@ class IncrementCases:
 
 
 class SpanCases:
-    """Cases of several runs of increments on one day. Skipped if the sink keeps one increment a day, and says so."""
+    """Cases of several runs of increments on one day. Skipped if the sink keeps one increment a day."""
 
     @pytest.fixture
     def twice(self, bench: Bench) -> Bench:
@@ -130,7 +126,7 @@ class SpanCases:
         return bench
 
     def test_a_second_run_of_a_day_makes_the_next_span(self, twice: Bench) -> None:
-        """Reading the first run's span again would bring nothing, and the new rows would wait for another day."""
+        """The new rows would wait for another day."""
         assert twice.readable() == _of_tuesday("a", "b", "c")
         with twice.another_process() as other_publisher:
             ledger = other_publisher.ledger
@@ -142,7 +138,7 @@ class SpanCases:
             assert list(ledger.days()) == [TUESDAY]
 
     def test_each_run_finds_its_own_span(self, twice: Bench) -> None:
-        """A run without a span gets the newest, whose end is where its own begins."""
+        """A run without a span gets the newest."""
         runs = {number: intent(number).run for number in (1, 2, 3)}
         with twice.another_process() as other_publisher:
             rows = {number: other_publisher.ledger.newest_increment(TUESDAY, run) for number, run in runs.items()}
@@ -174,7 +170,7 @@ class SpanCases:
             assert twice.readable() == _of_tuesday("a", "b", *rows)
 
     def test_two_runs_of_a_day_at_once_leave_one_and_the_other_is_refused(self, twice: Bench) -> None:
-        """Both begin at the same position. The refused one reads on after the other."""
+        """Both begin at the same position."""
         staged = [increment(twice, TUESDAY, [f"{number}-0"], number, to=str(number)) for number in (5, 6)]
         results = all_at_once(twice, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
@@ -205,7 +201,7 @@ class SpanCases:
         assert twice.readable() == _of_tuesday("c", "new")
 
     def test_a_clear_beside_a_new_run_of_its_day_keeps_both(self, twice: Bench) -> None:
-        """They publish different spans. A clear of an earlier run need not be polled again."""
+        """They publish different spans."""
         clear = increment(twice, TUESDAY, ["a2"], 1, clear_number=1, to="2")
         twice.publish(increment(twice, TUESDAY, ["d"], 5, to="4"))
         assert twice.publish(clear).generation == 2
@@ -232,14 +228,12 @@ def increment(bench: Bench, day: dt.date, rows: list[str], number: int, *, to: s
 
 
 def _ends(row: LedgerRow | None) -> tuple[int, str | None, str]:
-    """Return number, begin and end of a row's span. A ledger need not tell the run."""
     assert row is not None
     assert row.span is not None
     return row.span.number, row.span.after, row.span.to
 
 
 def _figures(row: LedgerRow | None) -> tuple[int, int, tuple[int, str | None, str]]:
-    """Return generation, rows and the ends of the span."""
     assert row is not None
     return row.generation, row.rows, _ends(row)
 

@@ -1,7 +1,4 @@
-"""Conformance cases of sinks with snapshots.
-
-A sink shows only the newest snapshot, which replaces all earlier rows.
-"""
+"""Conformance cases of sinks with snapshots."""
 
 from __future__ import annotations
 
@@ -23,14 +20,14 @@ class SnapshotCases:
 
     @pytest.fixture
     def taking(self, bench: Bench) -> Bench:
-        """Return the bench. Skips the case if the sink refuses snapshots."""
+        """Return the bench, unless the sink refuses snapshots."""
         if problems := bench.publisher.preflight(SCHEMA, DAYS, "snapshot"):
             pytest.skip(f"the sink refuses snapshots: {problems[0]}")
         return bench
 
     @pytest.fixture
     def showing(self, taking: Bench) -> Iterator[Bench]:
-        """Return a bench that shows Monday's snapshot. Skips the case if the sink keeps one for each day."""
+        """Return a bench that shows Monday's snapshot."""
         taking.publish(_snapshot(taking, ["vanishes", "stays"], 1, MONDAY))
         if taking.ledger.newest(TUESDAY, "snapshot") is None:
             pytest.skip("the sink keeps one snapshot for each day")
@@ -40,7 +37,7 @@ class SnapshotCases:
         assert (row.rows, taking.readable()) == (1, [(row.day, "last")])
 
     def test_replaces_whole_is_true_only_if_a_snapshot_replaces_the_target(self, taking: Bench) -> None:
-        """Otherwise offset and page would wait for ever for refused days."""
+        """Offset and page would wait for ever for refused days."""
         taking.publish(_snapshot(taking, ["m"], 1, MONDAY))
         newest_is_of_another_day = taking.ledger.newest(TUESDAY, "snapshot") is not None
         assert taking.target.sink.replaces_whole("snapshot") == newest_is_of_another_day
@@ -103,7 +100,7 @@ class SnapshotCases:
             assert showing.state() == state_before
 
     def test_a_snapshot_whose_driver_died_is_published_from_its_stage(self, showing: Bench) -> None:
-        """A driver killed before its commit has changed nothing. No poll is needed."""
+        """A driver killed before its commit has changed nothing."""
         staged = _snapshot(showing, ["new", "stays"], 2, TUESDAY, files=2)
         rows_before = showing.readable()
         showing.send(staged)

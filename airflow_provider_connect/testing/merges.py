@@ -1,4 +1,4 @@
-"""Conformance suite of sinks that merge by key: one row for each key, whatever the order of days."""
+"""Conformance suite of sinks that merge by key."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class MergeConformance(SinkConformance):
     """Suite for a sink that merges rows by the key ``event``.
 
     ``target`` has a sink without options for deletes and order. The later day wins, within a day the later row. A row
-    lies in the day that wrote its newest version. Cases in which a reload removes rows are left out.
+    lies in the day that wrote its newest version.
     """
 
     keeps_rows_that_a_reload_lacks = True
@@ -36,7 +36,7 @@ class MergeConformance(SinkConformance):
     test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused = None  # type: ignore[assignment]
 
     def test_a_second_increment_of_a_day_is_refused_before_it_is_polled(self, bench: Bench) -> None:
-        """Deletes that are remembered by day could not tell the runs: a clear of the first would bring rows back."""
+        """Deletes are remembered by day: a clear of the first run would bring rows back."""
         if not bench.target.sink.keeps_spans:
             pytest.skip("the sink does not keep spans")
         bench.publish(increment(bench, MONDAY, ["a", "b"], 1, to="2"))
@@ -49,21 +49,21 @@ class MergeConformance(SinkConformance):
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c"), (TUESDAY, "d")]
 
     def test_a_later_day_updates_its_keys_and_no_other(self, bench: Bench) -> None:
-        """Readers join by the key. Two rows of one key would double their sums."""
+        """Two rows of one key would double sums."""
         bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         row = bench.publish(bench.stage(TUESDAY, ["b", "c"], 2))
         assert (row.generation, row.rows) == (1, 2)
         assert bench.readable() == [(MONDAY, "a"), (TUESDAY, "b"), (TUESDAY, "c")]
 
     def test_an_older_day_that_is_loaded_later_changes_no_newer_row(self, bench: Bench) -> None:
-        """A backfill or a clear of an old day would set rows back to old values."""
+        """A backfill would set rows back to old values."""
         bench.publish(bench.stage(TUESDAY, ["a", "b"], 1))
         row = bench.publish(bench.stage(MONDAY, ["b", "c"], 2))
         assert row.rows == 1
         assert bench.readable() == [(MONDAY, "c"), (TUESDAY, "a"), (TUESDAY, "b")]
 
     def test_a_reload_updates_and_adds_and_its_retry_changes_nothing(self, bench: Bench) -> None:
-        """A merge knows no deletes without a marked row. A key that the reload lacks stays."""
+        """A key that the reload lacks stays."""
         bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         bench.publish(bench.stage(TUESDAY, ["b"], 1))
         reload = bench.stage(MONDAY, ["b", "c"], 2)
@@ -80,7 +80,7 @@ class MergeConformance(SinkConformance):
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b"), (MONDAY, "c")]
 
     def test_days_at_once_leave_one_row_for_each_key(self, bench: Bench) -> None:
-        """If two merges read the same state and both write, a key gets two rows."""
+        """A key could get two rows."""
         dates = [MONDAY + ONE_DAY * number for number in range(4)]
         staged = [bench.stage(date, ["shared", f"own {date.day}"], 1) for date in dates]
         rows = in_threads([lambda publish=publish: bench.publish(publish) for publish in staged])  # type: ignore[misc]
@@ -88,7 +88,7 @@ class MergeConformance(SinkConformance):
         assert bench.readable() == sorted([*((date, f"own {date.day}") for date in dates), (dates[-1], "shared")])
 
     def test_of_two_merges_of_one_day_at_once_one_is_refused(self, bench: Bench) -> None:
-        """If both succeed, the older answer may have replaced the newer one in a green task."""
+        """The older answer could replace the newer one in a green task."""
         staged = [bench.stage(MONDAY, [f"{number}", "shared"], number) for number in (6, 7)]
         results = all_at_once(bench, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
@@ -97,7 +97,7 @@ class MergeConformance(SinkConformance):
         assert bench.readable() == [(MONDAY, f"{number_of(row)}"), (MONDAY, "shared")]
 
     def test_rows_of_an_attempt_without_a_commit_are_never_merged(self, bench: Bench) -> None:
-        """Rows that were sent and not committed belong to an answer that may be older or cut."""
+        """Rows that were sent and not committed may be older or cut."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         staged = bench.stage(TUESDAY, ["a", "lost"], 2)
         token, _ = bench.send(staged)

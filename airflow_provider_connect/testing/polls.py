@@ -1,7 +1,4 @@
-"""Conformance cases of sources with a server: a poll is complete and repeatable, or raises an error.
-
-A day polled together with others must equal the same day polled alone.
-"""
+"""Conformance cases of sources with a server."""
 
 from __future__ import annotations
 
@@ -64,7 +61,7 @@ class Poll:
 
 
 def poll(source: Source, connection: Connection, *days: Day) -> Poll:
-    """Poll one plan. Driver and executors have separate pollers and exchange pickled copies."""
+    """Poll one plan, with separate pollers and pickled copies."""
     with source.open(connection, PollContext()) as driver:
         schema, parts = driver.schema(), driver.plan(days)
     batches, tallies = [], []
@@ -80,7 +77,6 @@ def poll(source: Source, connection: Connection, *days: Day) -> Poll:
 
 
 def _count_differing_rows(first: Poll, second: Poll) -> int:
-    """Count rows that differ, so that a failed assert prints no whole days."""
     return ((first.rows - second.rows) + (second.rows - first.rows)).total()
 
 
@@ -113,19 +109,19 @@ class PollCases:
     def test_two_polls_of_a_day_bring_the_same_rows(
         self, source: Source, served_data: Served, complete_poll: Poll
     ) -> None:
-        """After a retry, a merging sink would add rows with a changed key."""
+        """A merging sink would add rows with a changed key."""
         assert sum(complete_poll.rows.values()) == served_data.rows
         assert _count_differing_rows(poll(source, served_data.connection, served_data.day), complete_poll) == 0
 
     def test_every_batch_fits_the_schema(self, complete_poll: Poll) -> None:
-        """The stage has the driver's schema. Another would fail the day halfway."""
+        """The stage has the driver's schema."""
         for _, _, batch in complete_poll.batches:
             assert batch.schema.equals(complete_poll.schema)
             for field, column in zip(batch.schema, batch.columns, strict=True):
                 assert field.nullable or not column.null_count, f"{field.name} is NOT NULL and has nulls"
 
     def test_the_schema_survives_pickling_and_serialization(self, complete_poll: Poll) -> None:
-        """Each task carries the schema to its executor, with comments for sinks."""
+        """Each task carries the schema to its executor."""
         for received in (
             pickle.loads(pickle.dumps(complete_poll.schema)),
             pa.ipc.read_schema(complete_poll.schema.serialize()),
@@ -208,7 +204,7 @@ class PollCases:
     @pytest.mark.usefixtures("http_port")  # other protocols have no status
     @pytest.mark.parametrize("status", ["500 Internal Server Error", "503 Service Unavailable", "429 Slow Down"])
     def test_a_server_in_trouble_is_tried_again_later(self, source: Source, served_data: Served, status: str) -> None:
-        """The server may recover. Other errors fail the task for good."""
+        """The server may recover."""
         with FaultyServer(status=status) as server:
             polled, error = attempt(lambda: poll(source, through(server, served_data), served_data.day))
         assert polled is None, "the poll took an error response for a day"
@@ -258,7 +254,7 @@ class TogetherCases:
 
     @pytest.fixture
     def days(self, source: Source, served_data: Served) -> list[Day]:
-        """Return the served day and days before it. Skips the case if each day is planned alone."""
+        """Return the served day and days before it."""
         with source.open(served_data.connection, PollContext()) as poller:
             count = min(days_per_plan(poller), _MAX_DAYS)
         if count == 1:

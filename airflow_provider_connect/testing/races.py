@@ -22,7 +22,7 @@ class RaceCases:
     """Drivers, threads and executors that publish concurrently."""
 
     def test_two_publishers_at_once_leave_one_whole_answer_and_the_other_is_refused(self, bench: Bench) -> None:
-        """Otherwise one answer is lost in a green task, or readers see both."""
+        """One answer could be lost in a green task."""
         staged = [bench.stage(MONDAY, [f"{number}-{i}" for i in range(20)], number) for number in (6, 7)]
         results = all_at_once(bench, staged)
         (row,) = [result for result in results if isinstance(result, LedgerRow)]
@@ -61,7 +61,7 @@ class RaceCases:
         assert bench.readable() == [(date, f"{date.day}-{i}") for date in dates for i in range(3)]
 
     def test_a_share_that_spark_sends_twice_at_once_counts_once(self, bench: Bench) -> None:
-        """Spark's speculation runs a slow task twice, and uses either receipt."""
+        """Spark's speculation runs a slow task twice."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token = bench.begin(staged)
         receipts = []
@@ -76,7 +76,7 @@ class RaceCases:
 
 
 def all_at_once(bench: Bench, staged: Sequence[Publish]) -> list[LedgerRow | ConnectError]:
-    """Publish each day from its own process. All begin before the first commit."""
+    """Publish each day from its own process, all concurrently."""
     barrier = threading.Barrier(len(staged))
 
     def publish(publish_staged: Publish) -> LedgerRow | ConnectError:
@@ -104,6 +104,6 @@ def _put_shares(bench: Bench, staged: Publish, publisher: Publisher, token: Any)
 
 
 def in_threads(calls: Sequence[Callable[[], T]]) -> list[T]:
-    """Run each call in its own thread, concurrently. Returns the results in order."""
+    """Run each call in its own thread. Returns the results in order."""
     with restless_threads(), ThreadPoolExecutor(len(calls)) as pool:
         return [future.result() for future in [pool.submit(call) for call in calls]]

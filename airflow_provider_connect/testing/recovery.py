@@ -39,7 +39,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_is_found_by_the_next_process(self, bench: Bench) -> None:
-        """The driver died after its commit. The next must neither duplicate nor fail the day."""
+        """The next driver must neither duplicate nor fail the day."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # its response is lost
@@ -54,7 +54,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_commit_whose_answer_was_lost_may_be_aborted(self, bench: Bench) -> None:
-        """A driver aborts after an error, even if its commit took effect."""
+        """A driver aborts even if its commit took effect."""
         staged = bench.stage(MONDAY, ["a", "b"], 1)
         token, receipts = bench.send(staged)
         bench.publisher.commit(staged, token, receipts)  # the driver gets an error instead of the response
@@ -66,7 +66,7 @@ class RecoveryCases:
         assert bench.state() == state_before
 
     def test_a_retry_after_a_reload_by_hand_finds_what_it_published(self, bench: Bench) -> None:
-        """A late retry must not replace the reload by its old answer."""
+        """A late retry must not replace the reload."""
         first_row = bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         bench.publish(bench.stage(MONDAY, ["by hand"], 2))
         state_before = bench.state()
@@ -120,7 +120,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_a_new_attempt_does_not_wait_for_one_that_died(self, bench: Bench) -> None:
-        """A killed driver's leftovers must neither block the day nor be published."""
+        """Leftovers must neither block the day nor be published."""
         dead_attempt = bench.stage(MONDAY, ["x1", "x2"], 1, files=2)
         with bench.another_process() as other_publisher:
             token = bench.begin(dead_attempt, other_publisher)
@@ -135,7 +135,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "b")]
 
     def test_a_dead_attempt_can_be_published_from_its_stage(self, bench: Bench) -> None:
-        """A retry publishes under the same attempt name, even if half was sent."""
+        """A retry publishes under the same attempt name."""
         staged = bench.stage(MONDAY, ["a", "b"], 1, files=2)
         with bench.another_process() as dead_publisher:
             token = bench.begin(staged, dead_publisher)
@@ -147,7 +147,7 @@ class RecoveryCases:
         assert bench.readable() == [(MONDAY, "a"), (MONDAY, "b")]
 
     def test_an_abort_after_the_commit_takes_nothing_back(self, bench: Bench) -> None:
-        """A driver presumed dead aborts late, after another published its stage."""
+        """A driver presumed dead aborts late."""
         staged = bench.stage(MONDAY, ["a"], 1)
         token = bench.begin(staged)
         bench.publish(staged)

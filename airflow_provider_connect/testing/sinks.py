@@ -60,9 +60,9 @@ class SinkConformance(
 ):
     """Suite for a sink that shows each day once and complete, and replaces it on a reload.
 
-    A subclass defines ``target``, a fixture or plain method that returns a new, empty :class:`.Target` for each test.
+    A subclass defines ``target``, a fixture or method that returns a new, empty :class:`.Target`.
 
-    :cvar schemaless: True if the target takes any column of any type. Skips two cases about types.
+    :cvar schemaless: True if the target takes any column of any type.
     """
 
     schemaless: ClassVar[bool] = False
@@ -133,7 +133,7 @@ class SinkConformance(
             assert ledger.between(MONDAY, TUESDAY) == []
 
     def test_preflight_may_run_again_and_publishes_nothing(self, bench: Bench) -> None:
-        """Every job begins with a preflight. It must accept existing objects."""
+        """Every job begins with a preflight."""
         bench.publish(bench.stage(MONDAY, ["a"], 1))
         state_before = bench.state()
         with bench.another_process() as other_publisher:
@@ -141,7 +141,7 @@ class SinkConformance(
         assert bench.state() == state_before
 
     def test_a_publisher_may_be_closed_twice_and_opened_again(self, target: Target) -> None:
-        """A second close, after an error, must not hide that error."""
+        """A second close must not hide an error."""
         publisher = target.sink.open(KEY, target.connections)
         publisher.close()
         publisher.close()
@@ -152,7 +152,7 @@ class SinkConformance(
     # A day and its ledger row
 
     def test_a_frozen_day_is_published_once(self, bench: Bench) -> None:
-        """Readers must see each staged row once. Offsets and reports use the ledger row."""
+        """Readers must see each staged row once."""
         row = bench.publish(bench.stage(MONDAY, ["a", "b", "c"], 1, files=2))
         assert (row.day, row.generation, row.token, row.rows) == (MONDAY, 1, intent(1).token, 3)
         assert (row.run, row.clear_number, row.polled_at) == (intent(1).run, 0, NOON)
@@ -183,7 +183,7 @@ class SinkConformance(
         assert bench.readable() == [(date, f"e{date.day}") for date in sorted(dates)]
 
     def test_the_ledger_returns_the_newest_row_of_each_day_between_two_days(self, bench: Bench) -> None:
-        """Counts are compared with earlier days'. Wrong ones would refuse a correct answer."""
+        """Wrong counts would refuse a correct answer."""
         dates = [MONDAY + ONE_DAY * i for i in (3, 0, 1)]
         for date in dates:
             bench.publish(bench.stage(date, ["x"], 1, counts={"late_1_days": 9, "late_2_days": 9}))
@@ -210,7 +210,7 @@ class SinkConformance(
             assert len(other_publisher.ledger.days()) == 0
 
     def test_a_new_intent_replaces_the_day_and_no_other(self, bench: Bench) -> None:
-        """A cleared task reloads its day. Remaining old rows would count twice."""
+        """Remaining old rows would count twice."""
         bench.publish(bench.stage(MONDAY, ["a", "b"], 1))
         untouched = bench.publish(bench.stage(TUESDAY, ["t"], 1))
         row = bench.publish(bench.stage(MONDAY, ["c"], 2))
@@ -221,7 +221,7 @@ class SinkConformance(
         assert bench.readable() == [(MONDAY, "c"), (TUESDAY, "t")]
 
     def test_an_empty_day_is_a_done_day(self, bench: Bench) -> None:
-        """Otherwise the day would be polled for ever and block the offset."""
+        """The day would be polled for ever and block the offset."""
         row = bench.publish(bench.stage(MONDAY, [], 1))
         assert (row.generation, row.rows) == (1, 0)
         assert list(bench.ledger.days()) == [MONDAY]
@@ -296,7 +296,7 @@ class SinkConformance(
         assert not caught.value.may_poll_again
 
     def test_a_run_made_again_counts_its_clears_from_zero_and_is_not_refused(self, bench: Bench) -> None:
-        """A run created again must reload its day despite a lower clear count."""
+        """A run created again must reload its day."""
         bench.publish(bench.stage(MONDAY, ["old"], 6, clear_number=3))
         row = bench.publish(bench.stage(MONDAY, ["new"], 6, "2"))
         assert (row.generation, row.run, row.clear_number) == (2, intent(6).run, 0)

@@ -157,7 +157,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_all_problems_come_at_once_and_hold_no_secret(
         self, source: Source, connection: Connection, extra: Mapping[str, str | None]
     ) -> None:
-        """Users fix all problems in one edit. Many people can read the messages."""
+        """Users fix all problems in one edit."""
         broken_fields: list[dict[str, object]] = [
             {"password": None},
             {"login": f"{LOGIN}:x"},
@@ -200,7 +200,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
     def test_a_day_that_is_not_over_is_refused_before_any_request(
         self, source: Source, extra: Mapping[str, str | None], place: Mapping[str, str], days_ahead: int
     ) -> None:
-        """The day would lack rows, and no later run polls it again."""
+        """No later run polls the day again."""
         if source.kind != "day":
             pytest.skip("a snapshot has no days")
         day = Day(date=_today(source) + days_ahead * ONE_DAY, zone=source.timezone)
@@ -213,7 +213,7 @@ class SourceConformance(PollCases, TogetherCases, ConnectorConformance):
                 listener.accept()
 
     def test_planning_a_day_of_another_zone_is_refused(self, source: Source, connection: Connection) -> None:
-        """Its hours differ, so rows would be in two days or in none."""
+        """Rows would be in two days or in none."""
         other_zone = "Asia/Tokyo" if source.timezone != "Asia/Tokyo" else "UTC"
         day = Day(date=_today(source) - 30 * ONE_DAY, zone=other_zone)
         with source.open(connection, PollContext()) as poller, pytest.raises(ConfigError, match=other_zone):

@@ -92,7 +92,7 @@ def pieces_or_null(array: pa.Array, body: Sequence[Piece], present: bytes, absen
 
 
 def without_dictionary(array: pa.Array) -> pa.Array:
-    """Return a dictionary array as plain values, and any other array unchanged. Nested dictionaries stay."""
+    """Return a dictionary array as plain values. Nested dictionaries stay."""
     import pyarrow as pa
 
     return array.dictionary_decode() if pa.types.is_dictionary(array.type) else array
@@ -119,7 +119,7 @@ def as_utf8(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def refuse_not_utf8(texts: pa.Array, refuse: Refuse) -> None:
-    """Refuse strings that are not UTF-8, which Arrow and Parquet do not check."""
+    """Refuse strings that are not UTF-8."""
     import pyarrow as pa
 
     try:

@@ -30,7 +30,7 @@ _TYPE_NAMES: dict[TypeGroup, str] = {
 
 
 def type_group(kind: pa.DataType) -> TypeGroup | None:
-    """Return the group of a type, or None if unsupported. A dictionary has the group of its entries."""
+    """Return the group of a type, or None if unsupported."""
     from pyarrow import types
 
     return type_group(kind.value_type) if types.is_dictionary(kind) else _shapes_by_id().get(kind.id)
@@ -100,7 +100,7 @@ def lengths_and_elements(array: pa.Array) -> tuple[Any, pa.Array]:
 
 
 def unwritable_columns(schema: pa.Schema, format_name: str) -> list[str]:
-    """Return a problem for each column that a format cannot hold. The same for JSON, Avro and Protobuf."""
+    """Return a problem for each column that a format cannot hold."""
     return [
         f"column {field.name!r}: {format_name} has no form for Arrow's {kind}: cast it in the source"
         for field in schema

@@ -25,8 +25,8 @@ DAY = "day"
 class SchemaRef:
     """A registered schema.
 
-    :param id: unique in the registry. Prefix of every value.
-    :param document: the registered text, if values must follow it instead of the converter's own.
+    :param id: prefix of every value.
+    :param document: the registered text, if values must follow it.
     """
 
     subject: str
@@ -39,7 +39,7 @@ class SchemaRef:
 class EncodedBatch:
     """Values of a batch.
 
-    :param refused: column and reason for each refused row, by row index, without values of the row.
+    :param refused: column and reason by row index.
     """
 
     values: list[bytes | None]
@@ -47,12 +47,12 @@ class EncodedBatch:
 
 
 class Converter(ABC):
-    """Turns Arrow batches into values, for one day and one schema. Cheap to create. Uses no network.
+    """Converter of Arrow batches into values, for one day and one schema. Cheap to create, without network.
 
     :param schema: the source's schema. Other columns of a batch are ignored.
     :param day: first field of every structured value, or None to leave it out.
-    :param record_name: full name of the record: legal words, joined by dots.
-    :param value_field: the column that is the entire value. Raw converters require it.
+    :param record_name: full name of the record.
+    :param value_field: the column that is the entire value.
     """
 
     kind: ClassVar[SchemaLanguage | None] = None
@@ -155,7 +155,7 @@ class StringConverter(Converter):
 
 
 class BytesConverter(StringConverter):
-    """Bytes of one binary or string column. NULL has no value."""
+    """Bytes of one binary or string column."""
 
     format_name = "bytes or strings"
     is_only_text = False

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def ddl_columns(schema: pa.Schema) -> list[str]:
     """Return a schema's columns as Spark's DDL, such as ``event STRING NOT NULL``.
 
-    :raises ConfigError: with every column that Spark has no type for.
+    :raises ConfigError: with all unsupported columns.
     """
     lines, problems = [], []
     for field in schema:
@@ -43,7 +43,7 @@ def _type_for_people(kind: pa.DataType) -> str:
 def spark_type(kind: pa.DataType) -> str:
     """Return the Spark SQL name of an Arrow type.
 
-    :raises ConfigError: Spark has no type for it, or would lose values: unsigned integers, nanoseconds.
+    :raises ConfigError: no type, or none without loss: unsigned integers, nanoseconds.
     """
     from pyarrow import types
 
@@ -96,9 +96,7 @@ PLAIN_TYPES = (
 def plain_type_name(text: str) -> str:
     """Return the normalized name of a type without parts, such as ``BIGINT`` or ``DECIMAL(10,2)``. Ignores case.
 
-    Runs in DAG files.
-
-    :raises ValueError: the text names no such type.
+    :raises ValueError: no such type.
     """
     name = text.strip().upper()
     if (match := _DECIMAL.fullmatch(name)) is not None:

@@ -1,7 +1,6 @@
 """Makes names that a target accepts from any text.
 
-A legal text stays as it is. Any other text becomes ``<legal part>_x<10 hex digits of its hash>``, and so does a legal
-text of this form, so no two texts share a name.
+A legal text stays. Any other becomes ``<legal part>_x<10 hex digits of its hash>``, so no two texts share a name.
 """
 
 from __future__ import annotations
@@ -21,9 +20,9 @@ def name_with_hash(
 ) -> str:
     """Return a text with ``_`` for every illegal character, and a hash at the end.
 
-    :param hash_digits: :func:`name_hash` of everything that must distinguish names.
-    :param legal_chars: legal characters, as in a regular expression's character class.
-    :param max_chars: length limit before the suffix.
+    :param hash_digits: :func:`name_hash` of everything that distinguishes names.
+    :param legal_chars: as in a regular expression.
+    :param max_chars: before the suffix.
     """
     return f"{re.sub(f'[^{legal_chars}]', '_', text)[:max_chars]}_x{hash_digits}"
 
@@ -40,5 +39,5 @@ def name_hash(data: str | bytes) -> str:
 
 
 def value_hash(value: str | None) -> str:
-    """Return the hash of a column's value. None has another hash than any text."""
+    """Return the hash of a column's value, for None another than of any text."""
     return name_hash(b"\x00null" if value is None else b"\x01" + value.encode("utf-8", "surrogatepass"))

@@ -15,9 +15,9 @@ _LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 def legal_name(name: str) -> str:
-    """Return a legal name unchanged. Any other gets ``_`` for each illegal character, and a hash at the end.
+    """Return a legal name unchanged, and another one with ``_`` for each illegal character and a hash.
 
-    So does a legal name that seems to end with a hash. No two names become the same.
+    A legal name that seems to end with a hash gets one, too.
     """
     if _LEGAL.fullmatch(name) and not has_hash(name):
         return name

@@ -1,4 +1,4 @@
-"""Encodes numbers as Avro, Protobuf and Kafka Connect do, one column at a time.
+"""Encodes numbers as Avro, Protobuf and Kafka Connect do.
 
 Varints have seven bits a byte, the lowest first. Decimals are the unscaled number in two's complement, big-endian.
 """
@@ -85,7 +85,7 @@ _DECIMAL128_DIGITS = 38
 def decimal_digits(kind: pa.DataType) -> tuple[int, int] | None:
     """Return precision and scale (0 or more) of a type that is written as a decimal, or None.
 
-    uint64 is one, because Avro and Kafka Connect have no unsigned integers.
+    uint64 is one.
     """
     from pyarrow import types
 

@@ -42,8 +42,8 @@ _AMBIGUOUS, _NONEXISTENT = 1, 2
 def instants(wall_seconds: NDArray[np.int64], zone_name: str) -> Instants:
     """Convert wall clock readings to instants.
 
-    A reading that the clock showed twice means the first occurrence. A skipped reading moves forward by the length of
-    the gap (as :mod:`datetime` does with ``fold=0``).
+    A reading shown twice means the first occurrence. A skipped one moves forward by the length of the gap (as
+    :mod:`datetime` does with ``fold=0``).
 
     :param wall_seconds: readings, as seconds since 1970-01-01T00:00 on that clock.
     """

@@ -21,6 +21,7 @@ PACKAGE = Path(__file__).parents[2] / "airflow_provider_connect"
 DOCS = Path(__file__).parents[1]
 ROOMS = ("sources", "sinks")
 GUIDES = {
+    "sources/kafka": "topics.md",
     "sources/mixpanel": "mixpanel.md",
     "sources/rest": "any-api.md",
     "sources/sql": "sql.md",

@@ -1,14 +1,17 @@
-"""Publishing a staged day into a real broker on the same cores, as ratios to curl and to Kafka's own Java producer.
+"""Publishes of a staged day into a real broker on the same cores, beside curl, a bare client and Kafka's Java producer.
 
 curl reads the same day (``curl --compressed``). ``ProducerPerformance``, which comes with Kafka, writes as many records
 in one transaction, with the same compression, batches and topic settings; they are those that the sink writes, as its
-own random text would compress worse. Rounds alternate, each figure is the median with the least and the greatest; the
-rules of ``day.py`` hold. ``--times 10`` publishes the staged day ten times over as one day: is memory flat?
+own random text would compress worse. The bare client is confluent-kafka with the same settings, which sends the same
+ready-made values one by one in one transaction. Rounds alternate, each figure is the median with the least and the
+greatest. The rules of ``day.py`` hold. ``--times 10`` publishes the staged day ten times over as one day, for
+its memory.
 """
 
 from __future__ import annotations
 
 import argparse
+import itertools
 import resource
 import subprocess
 import sys
@@ -17,6 +20,7 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from confluent_kafka import Producer
 from day import DAYS, Bench, show, standin
 from staged_day import KEY, in_new_process, publish_of, stage_day
 
@@ -97,12 +101,42 @@ def java_producer(broker: KafkaBroker, tools: Path, topic: str, payload: Path, r
     return records / rate
 
 
+def bare_client(broker: KafkaBroker, topic: str, payload: Path, records: int) -> float:
+    """Return the seconds of confluent-kafka's own loop for as many records, without rows, keys and ledger."""
+    producer = Producer(
+        {
+            "bootstrap.servers": broker.bootstrap,
+            "compression.type": "lz4",
+            "linger.ms": 20,
+            "batch.size": 1_000_000,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 131_072,
+            "transaction.timeout.ms": 900_000,
+            "transactional.id": f"bare-{topic}",
+            "acks": "all",
+        }
+    )
+    values = payload.read_bytes().splitlines()
+    producer.init_transactions(60)
+    started = time.perf_counter()
+    producer.begin_transaction()
+    for value in itertools.islice(itertools.cycle(values), records):
+        while True:
+            try:
+                producer.produce(topic, value)
+                break
+            except BufferError:
+                producer.poll(0.05)
+    producer.commit_transaction(300)
+    return time.perf_counter() - started
+
+
 def measure(bench: Bench, broker: KafkaBroker, tools: Path, rounds: int, times: int, *, headers: bool) -> None:
     """Publish one staged day a few times beside curl and the Java producer."""
     connection = Connection(conn_id="kafka_default", conn_type="kafka", extra=broker.connection_extra)
     stage = str(bench.folder / f"stage-{headers}")
     payload = bench.folder / "payload.txt"
-    polls, curls, done, theirs = [], [], [], []
+    polls, curls, done, theirs, bare = [], [], [], [], []
     for turn in range(rounds + 1):
         topic = f"events-{headers}-{turn}".lower()
         options = {"topic": topic, "partitions": PARTITIONS, "headers": headers, "replication_factor": 1}
@@ -117,22 +151,26 @@ def measure(bench: Bench, broker: KafkaBroker, tools: Path, rounds: int, times: 
             KEY, {"kafka_default": connection}
         ) as publisher:
             publisher.preflight(schema, (), "day")
+        bare_seconds = bare_client(broker, f"{topic}-java", payload, polled.rows_written)
         their_seconds = java_producer(broker, tools, f"{topic}-java", payload, polled.rows_written)
         if turn:  # the first one makes the ledger, and the broker's Java compiles what it needs
             polls.append(poll_seconds)
             curls.append((curl + bench.curl(DAYS[0])) / 2)
             done.append(one)
             theirs.append(their_seconds)
+            bare.append(bare_seconds)
     print(f"headers={headers}: {polled.rows_written:,} rows, {PARTITIONS} partitions, one transaction, lz4")
     pairs = list(zip(done, curls, theirs, strict=True))
     show("curl --compressed", curls, "s")
     show("ProducerPerformance (Java), the same records", theirs, "s")
+    show("confluent-kafka alone, ready-made values", bare, "s")
     show("publish, warm: wall", [each.seconds for each in done], "s")
     show("  of which put (its transaction)", [each.put_seconds for each in done], "s")
     show("  CPU of the client", [each.cpu_seconds for each in done], "s")
     show("  rows/s in put, thousands", [polled.rows_written / each.put_seconds / 1000 for each in done], "")
     show("  ratio to curl", [each.seconds / curl for each, curl, _ in pairs], "x")
-    show("  speed, ratio to ProducerPerformance", [java_s / each.put_seconds for each, _, java_s in pairs], "x")
+    show("  speed, ratio to ProducerPerformance", [java_s / each.seconds for each, _, java_s in pairs], "x")
+    show("  wall, ratio to confluent-kafka alone", [each.seconds / b for each, b in zip(done, bare, strict=True)], "x")
     with_poll = [(poll + each.seconds) / curl for each, curl, poll in zip(done, curls, polls, strict=True)]
     show("  poll included, ratio to curl", with_poll, "x")
     show("  peak memory of the process", [each.peak_mb for each in done], "MB")

@@ -9,17 +9,21 @@ move under ``tmp_path``.
 from __future__ import annotations
 
 import datetime as dt
+import json
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.provider_info import get_provider_info
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sources.kafka import KafkaSource
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.sources.x_search import XSearchSource
@@ -30,6 +34,7 @@ from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.server import Answer, RestApi
 from tests.equipment.rest_api.server import Request as RestRequest
 from tests.equipment.sql.orders import write_orders
+from tests.standins.kafka_broker import KafkaBroker
 from tests.standins.mixpanel.engage import Engage
 from tests.standins.mixpanel.events import Project
 from tests.standins.mixpanel.people import People
@@ -41,7 +46,8 @@ EXAMPLE_NUMBER = "12345"
 DOCS = Path(__file__).parents[2] / "docs"
 
 STREAM_OPTIONS = {("mixpanel", stream): options for stream, options in NEEDED.items()} | {
-    ("sql", ""): {"table": "orders", "day_column": "created_at"}
+    ("sql", ""): {"table": "orders", "day_column": "created_at"},
+    ("kafka", ""): {"topics": ["orders"], "timeout_seconds": 3.0},
 }
 """Options that a stream requires, by source and stream."""
 
@@ -164,6 +170,22 @@ def sql_served(source: SqlSource, tmp_path: Path) -> Served:
     rows = sum(rows_by_day.values()) if source.kind == "snapshot" else rows_by_day[day]
     write_orders(file, {served_day.date: count for served_day, count in rows_by_day.items()})
     return Served(Connection(conn_id=source.conn_id, conn_type="sqlite", host=str(file)), day, rows)
+
+
+@pytest.fixture
+def kafka_served(source: KafkaSource, broker: KafkaBroker, kafka_connection: Connection) -> Iterator[Served]:
+    """Write the orders of the source page's example into a topic of that name."""
+    admin = AdminClient({"bootstrap.servers": broker.bootstrap})
+    names = list(source.topics or ())
+    for future in admin.create_topics([NewTopic(name, 2, 1) for name in names]).values():
+        future.result(30)
+    producer = Producer({"bootstrap.servers": broker.bootstrap})
+    for number in range(45):
+        producer.produce(names[0], json.dumps({"id": number, "amount": 1.25}).encode(), str(number))
+    assert producer.flush(30) == 0
+    yield Served(kafka_connection, Day(date=DATE), rows=45)
+    for future in admin.delete_topics(names).values():
+        future.result(30)
 
 
 @pytest.fixture(scope="session")

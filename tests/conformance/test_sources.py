@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, get_args
 
@@ -25,11 +25,17 @@ def streams() -> list[tuple[str, str]]:
     return names
 
 
+SIGNED_IN: Mapping[str, str | None] = {"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}
+REAL_SERVERS = ("kafka",)
+"""Sources that only a real server can serve, which takes seconds to start."""
+
+
 def params() -> Iterator[Any]:
     """Yield every stream. Only the first stream of each source is among the fast tests."""
     sources: set[str] = set()
     for name, stream in streams():
-        yield pytest.param((name, stream), id=f"{name}-{stream}", marks=[pytest.mark.slow] * (name in sources))
+        is_slow = name in sources or name in REAL_SERVERS
+        yield pytest.param((name, stream), id=f"{name}-{stream}", marks=[pytest.mark.slow] * is_slow)
         sources.add(name)
 
 
@@ -57,16 +63,17 @@ class TestSources(SourceConformance):
 
     @pytest.fixture
     def place(self, source: Source) -> dict[str, str]:
-        return {"host": "127.0.0.1", "path": "shop"} if source.name == "sql" else {"host": "http://127.0.0.1"}
+        places = {"sql": {"host": "127.0.0.1", "path": "shop"}, "kafka": {"host": "127.0.0.1"}}
+        return places.get(source.name, {"host": "http://127.0.0.1"})
 
     @pytest.fixture
     def described(self, source: Source, connection: Connection, request: pytest.FixtureRequest) -> Connection:
-        served: Served | None = request.getfixturevalue("served") if source.name == "sql" else None
+        served: Served | None = request.getfixturevalue("served") if source.name in ("sql", "kafka") else None
         return connection if served is None else served.connection
 
     @pytest.fixture
-    def extra(self, source: Source) -> dict[str, str | None]:
-        return form_extra(source.connection_types[0])
+    def extra(self, source: Source) -> Mapping[str, str | None]:
+        return SIGNED_IN if source.name == "kafka" else form_extra(source.connection_types[0])
 
     @pytest.fixture
     def served(self, source: Source, request: pytest.FixtureRequest) -> Served | None:

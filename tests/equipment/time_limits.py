@@ -10,6 +10,7 @@ from __future__ import annotations
 import faulthandler
 import os
 import sys
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -22,9 +23,11 @@ LIMIT_SECONDS = {
 """By marker, the first that matches; for other tests the ini option ``timeout`` counts."""
 
 DEAF_SECONDS = 60.0
-"""Extra time for a test that cannot be interrupted at its limit."""
+"""Extra time for a test that cannot be interrupted at its limit, at least. At most twice as much."""
 
 _stderr = pytest.StashKey[int]()
+_armed = pytest.StashKey[tuple[float, float]]()
+"""Limit in seconds, and monotonic time, of the newest start of the timer."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -45,24 +48,35 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
                     break
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_protocol(item: pytest.Item) -> None:
+    limit, now = _limit(item), time.monotonic()
+    armed_limit, armed_at = item.config.stash.get(_armed, (0.0, 0.0))
+    # Each start takes a thread and ends another, so that most tests leave the timer as it is.
+    if limit != armed_limit or now > armed_at + DEAF_SECONDS:
+        _arm(item)
+
+
 @pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    _arm(item)
+def pytest_exception_interact(node: pytest.Item | pytest.Collector) -> Iterator[None]:
     try:
         return (yield)
     finally:
-        faulthandler.cancel_dump_traceback_later()
+        # pytest has just stopped the timer, so that a person can debug.
+        if isinstance(node, pytest.Item) and not node.config.getoption("usepdb"):
+            _arm(node)
 
 
-@pytest.hookimpl(wrapper=True, tryfirst=True)
-def pytest_runtest_teardown(item: pytest.Item) -> Iterator[None]:
-    # After a failure pytest and its plugins stop their timers, so that a person can debug.
-    if not item.config.getoption("usepdb"):
-        _arm(item)
-    return (yield)
+def pytest_sessionfinish() -> None:
+    faulthandler.cancel_dump_traceback_later()
+
+
+def _limit(item: pytest.Item) -> float:
+    own = item.get_closest_marker("timeout")
+    return float(own.args[0] if own else item.config.getini("timeout"))
 
 
 def _arm(item: pytest.Item) -> None:
-    own = item.get_closest_marker("timeout")
-    limit = float(own.args[0] if own else item.config.getini("timeout"))
-    faulthandler.dump_traceback_later(limit + DEAF_SECONDS, exit=True, file=item.config.stash[_stderr])
+    limit = _limit(item)
+    item.config.stash[_armed] = limit, time.monotonic()
+    faulthandler.dump_traceback_later(limit + 2 * DEAF_SECONDS, exit=True, file=item.config.stash[_stderr])

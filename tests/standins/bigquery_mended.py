@@ -5,7 +5,8 @@ The corrections:
 * a column added by a change of the table's metadata can be queried, and a list of tables includes their labels;
 * a job id is accepted once (409 the second time), and an upload's job has the requested id;
 * a write stream reports when it was committed, and a second commit answers ``STREAM_ALREADY_COMMITTED``;
-* unknown columns and lost conflicts are reported in BigQuery's words.
+* unknown columns and lost conflicts are reported in BigQuery's words;
+* ``ALTER COLUMN … SET DATA TYPE`` changes the table's metadata too.
 
 It also takes half of the time for a statement, see :func:`_a_text_is_parsed_once`.
 
@@ -36,6 +37,9 @@ _CONFLICT = re.compile(
 _UNKNOWN_COLUMN = re.compile(
     r'Referenced column "([^"]*)" not found|does not have a column named "([^"]*)"'
     r'|Column "([^"]*)" referenced that exists in the SELECT clause'  # where the query gives its own result that name
+)
+_NEW_TYPE = re.compile(
+    r"ALTER TABLE `(?P<table>[^`]+)` ALTER COLUMN `(?P<column>[^`]+)` SET DATA TYPE (?P<type>[A-Z0-9]+)"
 )
 _ABORTED = "Transaction is aborted due to concurrent update against one of its tables."
 _CACHED_TREES = 200  # one statement's are a dozen
@@ -159,6 +163,29 @@ def _translate_errors() -> None:
     jobs.execute_query_job = execute_query_job
 
 
+def _make_new_types_known() -> None:
+    execute = jobs.execute_query_job
+
+    async def execute_query_job(project_id: str, job_id: str, sql: str, params: Any, ctx: Any, **more: Any) -> Any:
+        match = _NEW_TYPE.fullmatch(sql)
+        # DuckDB's own NUMERIC has 18 digits.
+        sql = re.sub(r" NUMERIC$", " NUMERIC(38, 9)", sql) if match else sql
+        result = await execute(project_id, job_id, sql, params, ctx, **more)
+        if match:
+            table = ctx.catalog.get_table(*match["table"].split("."))
+            fields = tuple(
+                field.model_copy(update={"type": match["type"], "precision": None, "scale": None, "max_length": None})
+                if field.name == match["column"]
+                else field
+                for field in table.schema_.fields
+            )
+            schema = table.schema_.model_copy(update={"fields": fields})
+            ctx.catalog.update_table(table.model_copy(update={"schema_": schema}))
+        return result
+
+    jobs.execute_query_job = execute_query_job
+
+
 def _cache_parsed_statements() -> None:
     """Keep the trees of the last texts: thirty rewriters parse each statement anew, and a copy costs a third."""
     parse, trees = Dialect.parse, dict[Any, list[Any]]()
@@ -181,6 +208,7 @@ _add_labels_to_listed_tables()
 _refuse_repeated_job_ids()
 _report_committed_streams()
 _translate_errors()
+_make_new_types_known()
 _cache_parsed_statements()
 gc.freeze()  # what is imported stays
 gc.set_threshold(50_000, 20, 100)

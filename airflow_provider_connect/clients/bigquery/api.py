@@ -1,7 +1,4 @@
-"""Client of BigQuery. Every call has a timeout and a limited number of tries.
-
-The client library's own retry lasts ten minutes and hides its error. So :meth:`BigQueryApi.call` retries instead.
-"""
+"""Client of BigQuery."""
 
 from __future__ import annotations
 
@@ -66,10 +63,9 @@ class BigQueryApi:
 
     :param project: project that runs the jobs and pays for them.
     :param retry_budget_seconds: limit of one call with all its tries.
-    :param maximum_bytes_billed: a query that would read more fails before it costs anything.
+    :param maximum_bytes_billed: limit of a query.
     :param labels: added to every job and new table.
-    :param kms_key: key for new tables and for cached results of a SELECT. Scripts, DDL and DML use the project's
-        default key.
+    :param kms_key: key for new tables and cached results.
     """
 
     connection: Connection = attribute(repr=False)
@@ -91,7 +87,7 @@ class BigQueryApi:
         """Create a client from a connection. Sends nothing.
 
         :param sink_project: used if the connection names no project.
-        :raises ConfigError: the connection is wrong, no project is configured, or Google's libraries are missing.
+        :raises ConfigError: a wrong connection, no project, or no library.
         """
         _import_libraries()
         google_credentials, credentials_project = load_credentials(connection)
@@ -102,7 +98,7 @@ class BigQueryApi:
 
     @cached_property
     def endpoints(self) -> Endpoints:
-        """Addresses of both services. The first access may request the universe from the metadata server."""
+        """Addresses of both services. The first access may call the metadata server."""
         return Endpoints.from_connection(self.connection, self.credentials.universe_domain)
 
     @cached_property
@@ -121,7 +117,7 @@ class BigQueryApi:
 
     @property
     def write_client(self) -> Any:
-        """Storage Write client of Google's library. All threads use one channel."""
+        """Storage Write client, with one channel for all threads."""
         from google.cloud.bigquery_storage_v1 import BigQueryWriteClient
         from google.cloud.bigquery_storage_v1.services.big_query_write.transports import BigQueryWriteGrpcTransport
 
@@ -151,11 +147,10 @@ class BigQueryApi:
     ) -> Any:
         """Return ``function(*args, timeout=…, retry=None, **kwargs)``. Retries errors that may pass.
 
-        The call must be repeatable: after a lost response, the next try may find its own work (409). Calls inside
-        ``function`` share this call's budget.
+        The call must be repeatable.
 
-        :param action: for messages, such as "creating the table `p.d.t`".
-        :param retry_missing_seconds: how long to retry "not found", for a resource that was created a moment ago.
+        :param action: for messages.
+        :param retry_missing_seconds: time to retry "not found", for a new resource.
         """
         with self.time_limit(self.retry_budget_seconds) as seconds:
             patience = Patience(seconds, _PAUSES, jitter=FROM_HALF)
@@ -187,9 +182,9 @@ class BigQueryApi:
             self._thread_limit.deadline = outer
 
     def locate(self, table_ref: TableRef) -> str:
-        """Return the location of a table's dataset. All later jobs run there.
+        """Return the location of a table's dataset, for all later jobs.
 
-        :raises MissingError: the dataset does not exist, even :data:`SETTLE_SECONDS` after the first look.
+        :raises MissingError: no dataset, even after :data:`SETTLE_SECONDS`.
         """
         if self.location is None:
             name = f"{table_ref.project}.{table_ref.dataset}"
@@ -205,11 +200,10 @@ class BigQueryApi:
     ) -> tuple[list[dict[str, Any]], Any]:
         """Run one query or script as one job. Returns the rows of its last SELECT, and the job.
 
-        If BigQuery's own error fails the job, another job ``<job_id>_1`` (then ``_2``) runs the SQL again, which must
-        not double its effect. Conflicts with another transaction are not retried.
+        If BigQuery's own error fails the job, job ``<job_id>_1`` (then ``_2``) runs the SQL again, which must not
+        double its effect.
 
-        :param sql: text, or a function that makes it from the job's id.
-        :param job_id: for callers that must find the job again.
+        :param sql: text, or a function of the job's id.
         """
         base_id = job_id or f"connect_query_{uuid.uuid4().hex}"
         patience = Patience(self.retry_budget_seconds, _PAUSES, jitter=FROM_HALF)

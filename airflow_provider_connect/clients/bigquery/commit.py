@@ -1,7 +1,4 @@
-"""Commits PENDING streams to a staging table, up to :data:`STREAMS_PER_COMMIT` at a time. A commit takes all or none.
-
-Several commits are safe, because the publish script counts the staging table's rows before it reads them.
-"""
+"""Commits PENDING streams to a staging table, up to :data:`STREAMS_PER_COMMIT` at a time."""
 
 from __future__ import annotations
 
@@ -25,7 +22,7 @@ _ALREADY_COMMITTED = "STREAM_ALREADY_COMMITTED"
 def finalize_and_commit(api: BigQueryApi, table: TableRef, receipts: Sequence[StreamReceipt]) -> None:
     """Finalize the streams, compare their row counts with the receipts, and commit them. Safe to repeat.
 
-    :raises RetriableError: a stream is gone or lacks rows. All rows must be appended again.
+    :raises RetriableError: a stream is gone or lacks rows.
     """
     non_empty = [receipt for receipt in receipts if receipt.rows]
     commits = [non_empty[start : start + STREAMS_PER_COMMIT] for start in range(0, len(non_empty), STREAMS_PER_COMMIT)]

@@ -1,7 +1,7 @@
-"""Loads Google credentials from the fields of the Google provider's connection type, with google-auth alone.
+"""Loads Google credentials with google-auth alone.
 
-Field names are those of ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the older
-prefix ``extra__google_cloud_platform__``. Secrets are never written to a file.
+Fields: ``apache-airflow-providers-google`` (``GoogleBaseHook``, 2026-11), with or without the older prefix
+``extra__google_cloud_platform__``.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def check_connection(connection: Connection) -> list[str]:
 def key_info(connection: Connection) -> dict[str, Any] | None:
     """Return the connection's service account key, or None.
 
-    :raises ConfigError: the key is not JSON or lacks a field.
+    :raises ConfigError: a wrong key.
     """
     info = _object_field(connection, "keyfile_dict")
     if info is None:
@@ -85,9 +85,9 @@ def _external_info(connection: Connection) -> dict[str, Any] | str | None:
 
 
 def impersonation_chain(connection: Connection) -> tuple[str, ...]:
-    """Return the impersonation chain's accounts. The last one is the account to act as.
+    """Return the impersonation chain's accounts, last the account to act as.
 
-    :raises ConfigError: an entry is not an account's address.
+    :raises ConfigError: a wrong address.
     """
     value = extra_field(connection, "impersonation_chain") or []
     accounts = value.split(",") if isinstance(value, str) else value if isinstance(value, list) else ["not a list"]
@@ -100,7 +100,7 @@ def impersonation_chain(connection: Connection) -> tuple[str, ...]:
 
 
 def scopes(connection: Connection) -> tuple[str, ...]:
-    """Return the scopes to request. Defaults to the whole cloud platform."""
+    """Return the scopes to request, by default the whole cloud platform."""
     value = _text_field(connection, "scope", "scopes separated by commas")
     return tuple(scope.strip() for scope in (value or "").split(",") if scope.strip()) or SCOPES
 
@@ -118,9 +118,9 @@ def _text_field(connection: Connection, name: str, expected: str) -> str | None:
 
 
 def proxy_url(connection: Connection) -> str | None:
-    """Return the proxy's URL. The environment's proxies are never used.
+    """Return the proxy's URL. The environment's are never used.
 
-    :raises ConfigError: the URL is not ``http``, the only kind that gRPC can use.
+    :raises ConfigError: the URL is not ``http``.
     """
     value = connection.option("proxy")
     if value is not None and not re.fullmatch(r"http://[^\s/?#]+/?", value):
@@ -138,7 +138,7 @@ def project_of_connection(connection: Connection) -> str | None:
 def load_credentials(connection: Connection) -> tuple[Any, str | None]:
     """Return google-auth credentials, and their project if they have one.
 
-    :raises ConfigError: the connection's fields are wrong, or there are no credentials.
+    :raises ConfigError: wrong fields, or no credentials.
     """
     from google.auth import impersonated_credentials
     from google.auth.credentials import AnonymousCredentials
@@ -204,7 +204,6 @@ def _base_credentials(connection: Connection, requested_scopes: tuple[str, ...])
 
 
 def _credentials_from_info(info: dict[str, Any], requested_scopes: tuple[str, ...]) -> Any:
-    """Build credentials from a key file's content. Unlike the library's loader, it sends no request."""
     from google.auth import aws, identity_pool, pluggable
     from google.oauth2 import credentials as user
     from google.oauth2 import service_account

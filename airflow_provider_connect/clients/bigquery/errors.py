@@ -1,7 +1,7 @@
-"""Maps BigQuery's errors to this package's by the vendor's reason or status.
+"""Maps BigQuery's errors to this package's by reason or status.
 
 REST errors carry a reason (https://cloud.google.com/bigquery/docs/error-messages, 2026-11), gRPC errors a status code.
-For vague reasons, known messages decide. An unknown error is retriable.
+An unknown error is retriable.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class MissingError(ConfigError):
 
 
 class HiddenError(ConfigError):
-    """A resource does not exist or is hidden from the account. BigQuery does not distinguish the two."""
+    """A resource does not exist or is hidden from the account."""
 
 
 class ColumnError(ConfigError):
@@ -44,7 +44,7 @@ class ConflictError(RetriableError):
 
 
 class GoneError(RetriableError):
-    """A resource that this attempt created is gone or not visible yet. A new attempt creates it again."""
+    """A resource that this attempt created is gone or not visible yet."""
 
 
 class StaleError(RetriableError):
@@ -65,7 +65,6 @@ _SOON_REASONS = {
     "jobBackendError", "jobInternalError", "jobRateLimitExceeded", "resourceInUse", "serviceUnavailable",
 }  # fmt: skip
 _VAGUE_REASONS = {"", "invalid", "invalidQuery", "badRequest", "resourcesExceeded"}
-"""Reasons of errors of any kind. The message is more precise."""
 _QUOTA_REASONS = {"quotaExceeded", "dailyLimitExceeded"}
 _DENIED_REASONS = {
     "accessDenied",
@@ -103,10 +102,7 @@ def missing_as_gone(action: str) -> Iterator[None]:
 
 
 def classify(error: BaseException, action: str) -> ConnectError:
-    """Convert an error of Google's libraries, ``requests`` or gRPC to a ``ConnectError``.
-
-    :param action: for the message, such as "creating the table `p.d.t`".
-    """
+    """Convert an error of Google's libraries, ``requests`` or gRPC to a ``ConnectError``."""
     import grpc
     from google.api_core import exceptions as api
     from google.auth import exceptions as auth
@@ -136,7 +132,7 @@ def _api_error(error: Any, action: str) -> ConnectError:
 
 
 def error_from_result(result: dict[str, Any], action: str, status: int = 0) -> ConnectError:
-    """Return the error for a reason of BigQuery's error table. Message and status refine a vague reason.
+    """Return the error for a reason of BigQuery's error table.
 
     :param result: ``reason``, ``message`` and ``location``, as in a finished job's ``errorResult``.
     :param status: status of the HTTP response. 0 for a job.
@@ -177,7 +173,6 @@ _HTTP_REASONS = {
     412: "conditionNotMet",
 }  # fmt: skip
 _INVALID_STATUSES = (400, 405, 411, 413, 414, 415, 431, 501)
-"""HTTP statuses of wrong requests, even if BigQuery gives no reason."""
 _ACCOUNT_LACKS = "Give the connection's account the missing right, or use another account"
 _BY_REASON: dict[str, tuple[type[ConnectError], str]] = {
     "notFound": (MissingError, "Create it, or correct its name, project or location"),

@@ -1,7 +1,4 @@
-"""Interprets BigQuery's messages and decides which may be shown: some hold a record's value, a secret or a request.
-
-A script's failed statement gives ``Query error: … at [line:column]`` with the reason ``invalidQuery``, whatever the
-cause. So the text after that prefix is interpreted.
+"""Interprets BigQuery's messages, and decides which may be shown.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/error-messages, …/quotas,
 https://cloud.google.com/bigquery/docs/multi-statement-queries (2026-11).
@@ -81,17 +78,13 @@ class Message:
 
     @property
     def topic(self) -> str | None:
-        """Reason that the text implies, of BigQuery's error table or ours."""
+        """Reason that the text implies."""
         match = _TOPIC.match(self.text)
         return match.lastgroup if match else None
 
     @property
     def printable(self) -> str:
-        """Message with line and column, or "" if it could hold a record's value.
-
-        A value may stand anywhere and without quotes ("john@example.com is not a valid INT64"), so only known messages
-        are shown.
-        """
+        """Message with line and column, or "" if it could hold a record's value."""
         if not _PRINTABLE.match(self.text):
             return ""
         return redact_tokens(self.text)[:300] + (f" at {self.position}" if self.position else "")

@@ -1,6 +1,4 @@
-"""Renders tables, values and names as GoogleSQL text. Values enter queries only here.
-
-Values are literals, so that the text in a job's history can be run again by hand.
+"""Renders tables, values and names as GoogleSQL text.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/lexical (2026-11).
 """
@@ -21,7 +19,7 @@ _DATASET = re.compile(r"[A-Za-z0-9_]{1,1024}")
 _TABLE = re.compile(r"[\w-]{1,1024}")
 MAX_TABLE_BYTES = 1024  # in UTF-8
 MAX_TARGET_BYTES = 750
-"""Longest name of a target, in bytes of UTF-8. Other tables add a suffix."""
+"""Longest name of a target, in bytes of UTF-8."""
 _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'nrtabfv", strict=True)}
 
 
@@ -29,7 +27,7 @@ _ESCAPES = {ord(c): f"\\{letter}" for c, letter in zip("\\'\n\r\t\a\b\f\v", "\\'
 class TableRef:
     """Project, dataset and table, each safe inside SQL.
 
-    :raises ConfigError: a name is not legal.
+    :raises ConfigError: a wrong name.
     """
 
     project: str
@@ -87,7 +85,7 @@ def project_in_name(text: str) -> str | None:
 def literal(value: str | int | dt.date | None, type_name: str = "STRING") -> str:
     """Render text, a whole number, a date or NULL (cast to ``type_name``) as a literal.
 
-    :raises ConfigError: the text holds NUL or half of a surrogate pair, which BigQuery rejects.
+    :raises ConfigError: the text holds NUL or half of a surrogate pair.
     """
     if value is None:
         return f"CAST(NULL AS {type_name})"
@@ -115,7 +113,7 @@ def timestamp(value: dt.datetime | None) -> str:
 def quoted(name: str) -> str:
     """Return a column's name in backticks.
 
-    :raises ConfigError: BigQuery does not allow the name.
+    :raises ConfigError: a wrong name.
     """
     if not name or any(character in "`\\" or character < " " for character in name):
         raise ConfigError(f"{name!r} is not a column name of BigQuery")
@@ -129,10 +127,7 @@ def column_list(columns: Iterable[str], alias: str = "") -> str:
 
 
 def any_partition(column: str | None, alias: str = "") -> str:
-    """Return a condition that is always true, for tables that require a filter on their partition column.
-
-    Any comparison of that column is enough. dbt uses the same condition.
-    """
+    """Return a condition on the partition column that is always true, for tables that require one."""
     if column is None:
         return "TRUE"
     field = column_list([column], alias)

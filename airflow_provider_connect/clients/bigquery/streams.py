@@ -1,6 +1,5 @@
-"""Appends rows to a BigQuery table through PENDING streams of the Storage Write API. The commit makes rows visible.
+"""Appends rows through PENDING streams of the Storage Write API.
 
-Each appender has its own stream and gives every request its offset, so BigQuery stores a repeated request once.
 ALREADY_EXISTS means that the request has arrived, OUT_OF_RANGE that an earlier one has not
 (https://cloud.google.com/bigquery/docs/reference/storage/rpc/google.cloud.bigquery.storage.v1, 2026-11).
 """
@@ -48,7 +47,7 @@ class StreamReceipt:
 class RefusedRow:
     """Row that BigQuery refused.
 
-    :param offset: number of the row in its stream, from 0.
+    :param offset: number in the stream, from 0.
     :param column: None if BigQuery names none.
     """
 
@@ -60,7 +59,7 @@ class RefusedRow:
 class RowsError(DataError):
     """BigQuery refused rows of a request, and stored nothing of it.
 
-    :param rows: the refused rows that BigQuery named, at most a few hundred.
+    :param rows: the named rows, at most a few hundred.
     """
 
     def __init__(self, message: str, rows: Sequence[RefusedRow]) -> None:
@@ -76,11 +75,9 @@ class _SentRequest:
 
 
 class Appender(AbstractContextManager["Appender"]):
-    """Appends batches to a new PENDING stream of a table. If its ``with`` block ends early, nothing becomes visible.
+    """Appender of batches to a new PENDING stream of a table.
 
-    The library's ``AppendRowsStream`` has no timeout for a response (600 s to open), hides why a stream did not open,
-    and neither bounds unanswered requests nor resends them. ``client.append_rows`` blocks until the first response and
-    cannot be cancelled.
+    If its ``with`` block ends early, nothing becomes visible.
 
     :param arrow_schema: schema of every batch, with the table's column names.
     """
@@ -180,7 +177,6 @@ class Appender(AbstractContextManager["Appender"]):
         return str(stream.name)
 
     def _send(self) -> None:
-        """Send the last request, or all unanswered ones in a new call."""
         if self._call is not None:
             self._requests.put(self._unanswered[-1].request)
             return
@@ -202,7 +198,6 @@ class Appender(AbstractContextManager["Appender"]):
         self._reader.start()
 
     def _receive(self) -> None:
-        """Take one response. After an error that may pass, reconnect and resend unanswered rows."""
         if self._call is None:
             self._send()
         try:
@@ -271,7 +266,6 @@ _REFUSAL_REASONS = {
 
 
 def _refusal_reason(row: Any) -> str:
-    """Describe why a row was refused, without BigQuery's message, which may hold values."""
     reasons = (reason for words, reason in _REFUSAL_REASONS.items() if re.search(rf"(?i)\b(?:{words})\b", row.message))
     return f"{next(reasons, 'not accepted by BigQuery')} ({getattr(row.code, 'name', row.code)})"
 

@@ -1,4 +1,4 @@
-"""Reads, creates and drops tables through the REST API, and removes their expiration.
+"""Reads, creates and drops tables through the REST API.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
@@ -59,11 +59,7 @@ def create_table(
 ) -> Any:
     """Create a table. Returns its metadata, also if another client created it first.
 
-    Without ``expires_at`` the table never expires, whatever the dataset's default. Its partitions expire only if
-    ``partitioning`` sets an expiration.
-
-    :param fields: in the form of the REST API.
-    :raises ConfigError: also if BigQuery does not allow a table without expiration.
+    Without ``expires_at`` the table never expires.
     """
     from google.cloud import bigquery
 
@@ -91,12 +87,12 @@ def create_table(
 def remove_expiration(
     api: BigQueryApi, table_ref: TableRef, table: Any, partitions: Literal["stay", "expire"] = "stay"
 ) -> Any:
-    """Remove the expiration that a dataset's default gave a table or its partitions. Returns the metadata.
+    """Remove the expiration of a table or its partitions. Returns the metadata.
 
-    A new table takes the default, and creation accepts no "never":
+    A new table takes the dataset's default, and creation accepts no "never":
     https://cloud.google.com/bigquery/docs/updating-datasets#table-expiration (2026-11).
 
-    :raises ConfigError: BigQuery keeps the expiration, as in projects without billing.
+    :raises ConfigError: BigQuery keeps it, as in projects without billing.
     """
 
     def remove() -> Any:
@@ -140,10 +136,10 @@ def _expires_text(table_ref: TableRef) -> str:
 
 
 def retry_if_stale(change: Callable[[], T], failure: str) -> T:
-    """Return the result of ``change``. Repeats it, after growing pauses, if another client changed the table first.
+    """Return the result of ``change``, repeated after pauses if another client changed the table first.
 
     :param change: must read and compare the table at each call.
-    :param failure: for the error: the table, and the change that failed.
+    :param failure: the table, and the change that failed.
     :raises RetriableError: other clients were faster :data:`CHANGE_TRIES` times.
     """
     patience = Patience(pauses=doubling_pauses(0.2, CHANGE_PAUSE_SECONDS), jitter=FROM_HALF, tries=CHANGE_TRIES)
@@ -161,7 +157,7 @@ def drop_table(api: BigQueryApi, table_ref: TableRef) -> None:
 
 
 def dry_run(api: BigQueryApi, sql: str, *, timeout: float, retry: None) -> None:
-    """Let BigQuery validate a query and its rights, free of charge, as a function for ``api.call``."""
+    """Let BigQuery validate a query and its rights, free of charge."""
     from google.cloud import bigquery
 
     config = bigquery.QueryJobConfig(dry_run=True, use_legacy_sql=False, labels=api.labels)

@@ -1,11 +1,8 @@
-"""Addresses of BigQuery's two services, and sessions and channels that ignore the environment.
+"""Addresses of BigQuery's two services, with sessions and channels that ignore the environment.
 
 ``rest_endpoint`` (``https://host[:port]``) and ``grpc_endpoint`` (``host[:port]``) replace
 ``bigquery.<universe_domain>`` and ``bigquerystorage.<universe_domain>``. The prefix ``http://`` turns TLS off, only for
-loopback addresses with ``is_anonymous``, so that no credential is sent in clear.
-
-By default ``requests`` sends the password of a ``.netrc`` file instead of our token, and both libraries use the
-environment's proxies.
+loopback addresses with ``is_anonymous``.
 
 Vendor facts: https://cloud.google.com/vpc/docs/configure-private-service-connect-apis (2026-11).
 """
@@ -46,10 +43,7 @@ def is_anonymous(connection: Connection) -> bool:
 
 @dataclass(frozen=True)
 class Endpoints:
-    """Addresses of the two services.
-
-    :param grpc: host and port of the Storage Write API.
-    """
+    """Addresses of the two services."""
 
     rest: str
     grpc: str
@@ -58,10 +52,7 @@ class Endpoints:
 
     @classmethod
     def from_connection(cls, connection: Connection, credentials_universe: str) -> Endpoints:
-        """Read the addresses from a valid connection (:func:`endpoint_problems`).
-
-        :param credentials_universe: default for a connection without ``universe_domain``.
-        """
+        """Read the addresses from a valid connection (:func:`endpoint_problems`)."""
         universe = str(extra_field(connection, "universe_domain") or credentials_universe)
         rest = str(extra_field(connection, "rest_endpoint") or f"https://bigquery.{universe}").rstrip("/")
         grpc_address = str(extra_field(connection, "grpc_endpoint") or f"bigquerystorage.{universe}").rstrip("/")
@@ -100,7 +91,7 @@ def _clear_text_problems(connection: Connection, name: str, value: str) -> list[
 
 
 class _DeadlineAdapter(HTTPAdapter):
-    """Limits each request to the remaining time of the thread's call. The library's own minimum for rows is 120 s."""
+    """Adapter that limits each request to the remaining time of the thread's call."""
 
     def __init__(self, limit: threading.local) -> None:
         super().__init__(pool_maxsize=32)

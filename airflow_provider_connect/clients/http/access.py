@@ -1,4 +1,4 @@
-"""Reads an API's address and credentials from an Airflow connection of type ``http``. Light enough for DAG files.
+"""Reads an API's address and credentials from an Airflow connection of type ``http``.
 
 Fields: ``docs/http_connection.md``.
 """
@@ -62,9 +62,8 @@ class HttpAccess:
     """Address and credentials of an API.
 
     :param url: base of all paths, without a final slash.
-    :param allowed_origins: other hosts that links and redirects may lead to.
-    :param headers: sent only to the API's own host.
-    :param named_auth: sent there in addition to ``credentials``.
+    :param allowed_origins: other allowed hosts of links and redirects.
+    :param headers: sent only to the API's own host, as ``named_auth``.
     """
 
     name: str
@@ -83,10 +82,7 @@ class HttpAccess:
 
     @classmethod
     def read_connection(cls, connection: Connection, extra_fields: Collection[str] = ()) -> HttpAccess:
-        """Read a connection of type ``http``. Raises ConfigError with every problem.
-
-        :param extra_fields: further fields that the source reads from the extra.
-        """
+        """Read a connection of type ``http``. Raises ConfigError with every problem."""
         refuse_any(connection_problems(connection, extra_fields))
         url, other_origins = (
             connection_fields.connection_base_url(connection),
@@ -110,7 +106,7 @@ class HttpAccess:
 
     @classmethod
     def for_url(cls, connection: Connection, url: str, auth: Auth, **fields: Any) -> Self:
-        """Return the access to a vendor's URL, with proxy and authorities of a connection of any type."""
+        """Return the access to a vendor's URL, with a connection's proxy and authorities."""
         return cls(connection.conn_id, url, StaticCredentials(auth), _route(connection, {origin_of(url)[1]}), **fields)
 
 

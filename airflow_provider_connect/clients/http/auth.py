@@ -1,7 +1,4 @@
-"""Kinds of HTTP credentials, each with its secret texts.
-
-All threads and polls of a process share fetched credentials: one token per poll would exceed limits of token endpoints.
-"""
+"""Kinds of HTTP credentials, which all polls of a process share."""
 
 from __future__ import annotations
 
@@ -27,7 +24,7 @@ class Auth:
     :param headers: sent with every request.
     :param params: added to every query, in place of params of the same name.
     :param body: added to every JSON body or form, by path or field.
-    :param secrets: texts that an answer may echo and no message may quote.
+    :param secrets: texts that no message may quote.
     """
 
     headers: dict[str, str] = field(default_factory=dict, repr=False)
@@ -98,7 +95,7 @@ class FetchedAuth(NamedTuple):
 
 @dataclass
 class _LoginState:
-    """Credentials or latest refusal of one login. Hold ``lock`` to use it."""
+    """Credentials or latest refusal of one login, guarded by ``lock``."""
 
     lock: threading.Lock = field(default_factory=threading.Lock)
     auth: Auth | None = None
@@ -125,11 +122,10 @@ class FetchedCredentials:
         self._clock = clock or CLOCK
 
     def auth(self) -> Auth:
-        """Return credentials that will not expire soon. May call the service, or wait for another thread's call.
+        """Return credentials that will not expire soon. May call the service.
 
-        :raises RetriableError: the service is unreachable or overloaded.
-        :raises ConfigError: the service refuses the login. Repeated for a minute without a call, to prevent a locked
-            account.
+        :raises RetriableError: the service is unreachable.
+        :raises ConfigError: the service refuses the login. Repeated for a minute without a call.
         """
         state = self._state()
         with state.lock:

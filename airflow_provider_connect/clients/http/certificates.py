@@ -1,4 +1,4 @@
-"""TLS trust: the public authorities, and the connection's. Verification cannot be turned off."""
+"""TLS trust: the public authorities, and the connection's."""
 
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ def ca_bundle_problem(ca_bundle: str) -> str | None:
 def tls_context(ca_bundle: str | None, environment_bundles: tuple[tuple[str, str], ...] = ()) -> ssl.SSLContext:
     """Return a TLS client context that verifies certificates and host names.
 
-    :param ca_bundle: authorities to trust besides the public ones.
-    :param environment_bundles: (variable, path) pairs of more authorities. A path is a file, or a folder in OpenSSL's
-        form.
+    :param ca_bundle: further authorities.
+    :param environment_bundles: (variable, path) pairs of files or OpenSSL folders.
     :raises ConfigError: a file contains no certificate.
     """
     from requests.utils import DEFAULT_CA_BUNDLE_PATH  # noqa: PLC0415  # slow to import in a DAG file

@@ -8,10 +8,9 @@ from email.message import Message
 
 
 def utf8_json(body: bytes, content_type: str) -> bytes:
-    """Return JSON as UTF-8 without a byte order mark. A body that cannot be converted is returned unchanged.
+    """Return JSON as UTF-8 without a byte order mark, or a body that cannot be converted unchanged.
 
-    UTF-16 and UTF-32 are recognised by their first bytes. Any other encoding is that of ``content_type``, unless the
-    body is valid UTF-8: some services name Latin-1 and send UTF-8, and hardly any Latin-1 text is valid UTF-8.
+    The first bytes decide on UTF-16 and UTF-32. Else valid UTF-8 counts before the encoding of ``content_type``.
     """
     encoding: str = json.detect_encoding(body)
     if encoding == "utf-8":
@@ -25,7 +24,6 @@ def utf8_json(body: bytes, content_type: str) -> bytes:
 
 
 def _declared_encoding(content_type: str) -> str:
-    """Return Python's name of the charset, or ``utf-8`` if there is none, or an unknown one."""
     if "charset" not in content_type.lower():
         return "utf-8"
     message = Message()

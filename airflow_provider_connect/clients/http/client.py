@@ -1,7 +1,4 @@
-"""Sends one HTTP request and returns the raw response. Error messages name the remedy and contain no secrets.
-
-Never retries or follows redirects. Refuses a body without a length or chunks: a cut would go unnoticed.
-"""
+"""Sends one HTTP request and returns the raw response."""
 
 from __future__ import annotations
 
@@ -54,7 +51,7 @@ def form_body(fields: Mapping[str, str]) -> Body:
 class ErrorText(NamedTuple):
     """Beginning of an error's body.
 
-    :param is_cut: True if the end is missing, so that the text may end inside a secret.
+    :param is_cut: True if the text may end inside a secret.
     """
 
     text: str
@@ -62,7 +59,7 @@ class ErrorText(NamedTuple):
 
 
 class HttpResponse:
-    """Response with an unread body. The end of its ``with`` block closes the connection or returns it to the pool."""
+    """Response with an unread body. Its ``with`` block closes the connection or returns it to the pool."""
 
     def __init__(self, link: HttpConnection, head: ResponseHead, pool: ConnectionPool | None) -> None:
         self._link = link
@@ -100,7 +97,7 @@ class HttpResponse:
         return {name: self.header(name) for name, _ in self._head.fields}
 
     def require_framing(self) -> None:
-        """Raise RetriableError for a body without length or chunks, because a cut would go unnoticed."""
+        """Raise RetriableError for a body without length or chunks: a cut would go unnoticed."""
         if not self._head.is_framed:
             raise RetriableError(f"{self.host} {UNFRAMED_TEXT}")
 
@@ -150,19 +147,18 @@ def request(
     pool: ConnectionPool | None = None,
     on_opened: Callable[[HttpConnection], object] | None = None,
 ) -> HttpResponse:
-    """Send a GET, or a POST with a body. Returns once the headers have arrived, with any status.
+    """Send a GET, or a POST with a body. Returns once the headers have arrived.
 
     :param params: added to the URL's query.
     :param method: replaces GET or POST.
     :param headers: ``auth`` takes precedence.
     :param takes_redirects: return a redirect instead of raising ConfigError.
-    :param on_sent: called once the request is sent, from when the server may count it.
-    :param pool: idle connections, only for requests that may be sent twice. If the server has closed an idle
-        connection, the request is repeated over a new one.
-    :param on_opened: called before the request with the connection, which can be interrupted.
+    :param on_sent: called once the request is sent.
+    :param pool: idle connections, only for requests that may be sent twice. If the server has closed one, the
+        request is repeated over a new one.
+    :param on_opened: called before the request.
     :raises RetriableError: the server is unreachable or does not answer.
-    :raises ConfigError: the certificate is not trusted, the address is forbidden, the server redirects, or a header
-        cannot be sent.
+    :raises ConfigError: an untrusted certificate, a forbidden address, a redirect, or an invalid header.
     """
     parts = urlsplit(strip_auth_params(url, auth))
     query = "&".join(part for part in (parts.query, urlencode(params), urlencode(auth.params)) if part)
@@ -195,7 +191,7 @@ def request(
 
 
 def strip_auth_params(url: str, auth: Auth) -> str:
-    """Remove credentials from a URL's query. Some servers copy the key into their links."""
+    """Remove credentials from a URL's query."""
     auth_names = {name for name, _ in auth.params}
     parts = urlsplit(url)
     if not auth_names or not parts.query:
@@ -255,7 +251,7 @@ def _gunzip_prefix(data: bytes) -> tuple[bytes, bool]:
 def excerpt(text: str, secrets: Secrets, *, is_cut: bool = False) -> str:
     """Return a server's text for a message: short, on one line, without secrets.
 
-    :param is_cut: True if the text may end inside an echo of a secret.
+    :param is_cut: True if the text may end inside a secret.
     """
     text = text[:ERROR_TEXT_BYTES]  # an error inside a page may be as long as a record
     is_long = len(text) >= 2 * _CUT_ECHO_CHARACTERS

@@ -51,7 +51,7 @@ _REQUIRED = {
 
 
 def auth_kind_of(connection: Connection) -> AuthKind:
-    """Return ``auth``. Defaults to HTTP Basic with a login, else to none, like HttpHook."""
+    """Return ``auth``, by default HTTP Basic with a login, else none, like HttpHook."""
     default = "basic" if _is_filled(connection.login) else "none"
     return cast(AuthKind, connection.option("auth") or default)
 
@@ -73,7 +73,7 @@ def connection_problems(connection: Connection, extra_fields: Collection[str]) -
 
 
 def collect_problems(connection: Connection, checks: Iterable[Callable[[Connection], Iterable[str]]]) -> list[str]:
-    """Run checks on a connection. Returns each problem once, prefixed with the connection's id."""
+    """Run checks on a connection. Returns each problem once."""
     problems: list[str] = []
     for check in checks:
         try:
@@ -88,7 +88,6 @@ def _is_filled(secret: SecretStr | None) -> bool:
 
 
 def _unknown_fields(connection: Connection, extra_fields: Collection[str]) -> Iterator[str]:
-    """Yield a problem for each extra field that is unknown, or unused by this ``auth``."""
     known_fields = {*_COMMON, *extra_fields, *(name for names in _FIELDS.values() for name in names)}
     allowed_fields = {*_COMMON, *extra_fields, *_FIELDS.get(auth_kind_of(connection), known_fields)}
     for name, value in connection.extra.items():

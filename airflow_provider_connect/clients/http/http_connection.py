@@ -1,8 +1,4 @@
-"""One connection to a server, directly or through a proxy. A deadline covers connecting, sending and reading.
-
-A socket's timeout restarts with every byte, so a slow server could block its client for ever. Here a timer shuts the
-socket at the deadline. httpcore connects (:mod:`.network`), h11 parses (:mod:`.message`).
-"""
+"""One connection to a server, directly or through a proxy, with a deadline."""
 
 from __future__ import annotations
 
@@ -91,10 +87,10 @@ class HttpConnection:
         return self._parts.netloc
 
     def send(self, method: str, target: str, headers: dict[str, str], body: bytes) -> None:
-        """Send a request. Connects first if necessary.
+        """Send a request, connecting first.
 
         :raises RetriableError: the server is unreachable.
-        :raises ConfigError: the host name is invalid, or the certificate is not trusted.
+        :raises ConfigError: an invalid host name, or an untrusted certificate.
         """
         with self._translated_errors():
             self.seconds_left()
@@ -115,7 +111,7 @@ class HttpConnection:
         """Read status and headers of the response.
 
         :raises SilenceError: nothing arrives in time.
-        :raises RetriableError: the connection ends inside the headers.
+        :raises RetriableError: incomplete headers.
         """
         assert self._exchange is not None
         with self._translated_errors():
@@ -182,7 +178,7 @@ class HttpConnection:
         """Return the time until the deadline.
 
         :raises DeadlineError: the deadline has passed.
-        :raises RetriableError: the connection was interrupted before it opened.
+        :raises RetriableError: the connection was interrupted.
         """
         remaining_seconds = self._deadline - time.monotonic()
         if self._is_past_deadline or remaining_seconds <= 0:

@@ -1,8 +1,4 @@
-"""Decompresses gzip answers.
-
-Reads every member (part of a gzip file), requires checksum and end, and limits its output. Python's HTTP clients accept
-a cut body, or drop all members after the first.
-"""
+"""Decompresses gzip answers. Requires every member's checksum and end."""
 
 from __future__ import annotations
 
@@ -25,7 +21,7 @@ def gunzip(chunks: Iterable[bytes]) -> Iterator[bytes]:
     """Decompress a gzip stream of one or more members, into chunks of at most :data:`OUTPUT_BYTES`.
 
     :param chunks: compressed bytes, cut anywhere.
-    :raises RetriableError: the stream is empty, cut, has a wrong checksum or length, or contains other data.
+    :raises RetriableError: the stream is empty, cut, or damaged.
     """
     member: Any = None
     position = 0

@@ -1,8 +1,4 @@
-"""Client of a JSON API: one call returns one whole answer, and errors name the remedy.
-
-A repeatable call is retried alone, so a failing page costs a page, not the day. Credentials go only to the connection's
-own host.
-"""
+"""Client of a JSON API: one call returns one whole answer, and errors name the remedy."""
 
 from __future__ import annotations
 
@@ -94,14 +90,14 @@ class _Request:
 class JsonApi(Closable):
     """Client of an API for a poll or a publisher. Thread-safe.
 
-    :param target: a connection of type ``http``, or the access made from another type.
-    :param errors: rules for answers, in order. Defaults follow.
+    :param target: a connection of type ``http``, or an access.
+    :param errors: rules for answers, in order.
     :param share: number of processes that divide the limits per second and of concurrent requests.
-    :param max_bytes: size limit of a decompressed answer.
-    :param patience_seconds: time for retries of a repeatable call, with pauses. 0 for no retries.
-    :param follows_redirects: follow redirects of a GET, or refuse them.
-    :param clock: for pauses. By default they end at :meth:`close`.
-    :raises ConfigError: lists every problem of the connection.
+    :param max_bytes: of a decompressed answer.
+    :param patience_seconds: time for retries of a repeatable call. 0 for no retries.
+    :param follows_redirects: of a GET.
+    :param clock: for pauses.
+    :raises ConfigError: with every problem of the connection.
     """
 
     def __init__(
@@ -144,12 +140,11 @@ class JsonApi(Closable):
 
         ``on_sent`` and ``on_received`` never run in two threads concurrently.
 
-        :param on_sent: called for every request sent, from when the server may count it.
-        :param on_received: called after each status 2xx with two byte counts: received, and decompressed (0 if
-            incomplete).
-        :param error_of: returns an error for an answer that rules cannot describe, or None to apply the rules.
+        :param on_sent: called for every request sent.
+        :param on_received: called after each status 2xx with the bytes received, and decompressed (0 if incomplete).
+        :param error_of: returns an error, or None to apply the rules.
         :raises RetriableError: there is no whole answer. :class:`LeaveAloneError` if the API accepts no more requests.
-        :raises ConfigError: the API refuses call or credentials, or leads to a host that the connection does not name.
+        :raises ConfigError: the API refuses call or credentials, or leads to a foreign host.
         """
         if reserved_names := sorted(name for name in call.headers if name.lower() in RESERVED_HEADERS):
             raise ConfigError(f"the header {reserved_names[0]!r} is set by the client. Remove it from the declaration")
@@ -181,7 +176,6 @@ class JsonApi(Closable):
     # Addresses
 
     def _address(self, base: str, url: str) -> str:
-        """Return the full URL. Raises ConfigError if the connection does not name its host."""
         if not _FULL_URL.match(url):
             return f"{self._access.url}/{url.lstrip('/')}" if url else self._access.url
         try:
@@ -222,7 +216,6 @@ class JsonApi(Closable):
         return reply
 
     def _is_own(self, url: str) -> bool:
-        """Return True if a URL is of the host that gets the credentials."""
         return origin_of(url) == self._access.origin
 
     def _follow_redirects(self, request: _Request, auth: Auth) -> Reply:
@@ -317,7 +310,6 @@ class JsonApi(Closable):
     # Limits
 
     def _wait_for_turn(self, patience: Patience) -> None:
-        """Wait for the rate limits. Raises RetriableError if that exceeds the time for retries."""
         self._answers.require_open()
         while (wait := self._pace.wait_seconds(self.clock.now())) > 0:
             if wait > max(patience.left_seconds, 0):

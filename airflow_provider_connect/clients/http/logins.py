@@ -1,8 +1,4 @@
-"""Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login.
-
-authlib is not used: it lacks our deadline and address checks, accepts a rotated refresh token silently, and quotes the
-server's text, which may echo a secret.
-"""
+"""Fetches credentials: OAuth 2.0 tokens, and sessions of services with their own login."""
 
 from __future__ import annotations
 
@@ -43,7 +39,7 @@ ROTATION_REFUSED = (
 
 @dataclass(frozen=True)
 class Login:
-    """User, password and URL of a login: a token endpoint, or a session's."""
+    """User, password and URL of a login."""
 
     url: str
     route: HttpRoute
@@ -59,10 +55,9 @@ class Login:
 
 @dataclass(frozen=True)
 class OAuth2Login:
-    """Fetches access tokens with client credentials, or with a refresh token that does not rotate.
+    """Access tokens with client credentials, or with a refresh token that does not rotate.
 
-    :param client_auth: send client id and secret as HTTP Basic, or as form fields.
-    :param params: further form fields, such as ``audience``.
+    :param client_auth: HTTP Basic, or form fields.
     """
 
     login: Login
@@ -74,7 +69,7 @@ class OAuth2Login:
     def fetch(self) -> FetchedAuth:
         """Request an access token.
 
-        :raises RetriableError: the endpoint is unreachable or overloaded.
+        :raises RetriableError: the endpoint is unreachable.
         :raises ConfigError: the endpoint refuses the client, or rotates refresh tokens.
         """
         login, refresh = self.login, self.refresh_token
@@ -111,10 +106,10 @@ class OAuth2Login:
 
 @dataclass(frozen=True)
 class SessionLogin:
-    """Logs in to a service. The session is a text in the JSON answer, or the answer's cookies.
+    """Session of a service: a text in the JSON answer, or the answer's cookies.
 
-    :param params: login fields. ``{login}`` and ``{password}`` are replaced by the connection's.
-    :param result: keys that lead to the text, or None for the cookies.
+    :param params: login fields. ``{login}`` and ``{password}`` become the connection's.
+    :param result: path of the text, None for cookies.
     """
 
     login: Login
@@ -126,8 +121,8 @@ class SessionLogin:
     def fetch(self) -> FetchedAuth:
         """Log in and return the session as credentials.
 
-        :raises RetriableError: the service is unreachable or overloaded.
-        :raises ConfigError: the service refuses the login, or its answer lacks the session.
+        :raises RetriableError: the service is unreachable.
+        :raises ConfigError: the login is refused, or has no session.
         """
         login = self.login
         user, password = login.user.get_secret_value(), login.password.get_secret_value()

@@ -1,6 +1,6 @@
-"""HTTP/1.1 over one connection with h11's parser. Refuses a body that could be cut unnoticed.
+"""HTTP/1.1 over one connection with h11's parser.
 
-httpcore's ``HTTP11Connection`` is not used: it takes bytes after an answer for the next answer, and is slower.
+Unlike httpcore's ``HTTP11Connection``, refuses bytes after an answer.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ UNFRAMED_TEXT = (
 
 
 class BrokenAnswerError(Exception):
-    """An answer is incomplete or malformed. The text continues "the server …" and quotes nothing."""
+    """An answer is incomplete or malformed."""
 
 
 class ResponseHead(NamedTuple):
@@ -47,7 +47,7 @@ class ResponseHead(NamedTuple):
 
     @property
     def is_framed(self) -> bool:
-        """True if either chunks or a length mark the body's end, but not both. Stricter than h11."""
+        """True if either chunks or a length mark the body's end, but not both."""
         return bool(self.values_of("Transfer-Encoding")) != bool(self.values_of("Content-Length"))
 
 
@@ -82,7 +82,7 @@ class Exchange:
     def read_head(self) -> ResponseHead:
         """Read status and headers. Skips interim responses such as ``100 Continue``.
 
-        :raises BrokenAnswerError: the headers are incomplete, too long, or not HTTP/1.1.
+        :raises BrokenAnswerError: bad headers.
         """
         for _ in range(_MAX_INTERIM_ANSWERS + 1):
             try:
@@ -98,7 +98,7 @@ class Exchange:
         raise BrokenAnswerError(f"sent {_MAX_INTERIM_ANSWERS} interim answers and no final one")
 
     def read_body(self, read_bytes: int) -> Iterator[bytes]:
-        """Yield the body in pieces as read. Joins small HTTP chunks that arrive together.
+        """Yield the body in pieces as read.
 
         :raises BrokenAnswerError: the body ends before its announced end.
         """
@@ -124,10 +124,7 @@ class Exchange:
             raise BrokenAnswerError(problem)
 
     def start_next_cycle(self) -> bool:
-        """Prepare for another request. Returns False if the connection cannot carry one.
-
-        The response must have been read to its end, without further bytes, and neither side may want to close.
-        """
+        """Prepare for another request. Returns False if the connection cannot carry one."""
         states = self._state.our_state, self._state.their_state
         if states != (h11.DONE, h11.DONE) or self._state.trailing_data != (b"", False):
             return False

@@ -1,4 +1,4 @@
-"""Credentials by name and location in the request, in addition to ``auth``: the extra field ``credentials``.
+"""The extra field ``credentials``: credentials by name and location in the request.
 
 .. code-block:: json
 
@@ -23,7 +23,7 @@ _LOCATIONS = ("header", "query", "cookie", "body")
 
 
 def named_credentials_problems(connection: Connection) -> Iterator[str]:
-    """Yield the problems of the extra field ``credentials``. They quote no value."""
+    """Yield the problems of the extra field ``credentials``, without values."""
     by_location: Any = connection.extra.get(FIELD) or {}
     if not isinstance(by_location, Mapping):
         yield f'extra field {FIELD!r} must map locations to names and texts, such as {{"query": {{"key": "…"}}}}'
@@ -69,9 +69,9 @@ def named_credentials(connection: Connection) -> Auth:
 
 
 def add_to_body(body: Body | None, credentials: tuple[tuple[str, str], ...]) -> Body | None:
-    """Return a JSON body or a form with credentials, each at its path or field. No body stays without them.
+    """Return a JSON body or a form with credentials, each at its path or field.
 
-    :param credentials: path, or name of a form's field, and value.
+    :param credentials: (path or field, value).
     """
     if body is None or not credentials:
         return body

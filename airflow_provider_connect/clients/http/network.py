@@ -1,7 +1,4 @@
-"""Opens TCP connections to checked addresses before a deadline.
-
-The check prevents an answer from leading a request into the internal network.
-"""
+"""Opens TCP connections to checked addresses before a deadline."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _NAT64 = ipaddress.ip_network("64:ff9b::/96")
 
 
 def address_zone(address: str) -> AddressZone:
-    """Classify a numeric address. An address that is neither public nor link-local is private.
+    """Classify a numeric address, as private if neither public nor link-local.
 
     :raises ValueError: the address is invalid.
     """
@@ -42,7 +39,7 @@ def _embedded_address(address: Address) -> Address:
 
 
 class AddressPolicy:
-    """Decides which addresses a connection's requests may reach. Thread-safe.
+    """Policy of the addresses that a connection's requests may reach. Thread-safe.
 
     Only the connection's own hosts may be private. A host that moves from a public to a private address is refused. A
     link-local address must be given as a number.
@@ -54,10 +51,7 @@ class AddressPolicy:
         self._lock = threading.Lock()
 
     def allowed_addresses(self, host: str, addresses: list[Any]) -> list[Any]:
-        """Return the addresses of a host that a request may reach. Raises ConfigError without any.
-
-        :param addresses: as from :func:`socket.getaddrinfo`.
-        """
+        """Return the addresses of a host that a request may reach. Raises ConfigError without any."""
         zones = [(address_zone(address[4][0]), address) for address in addresses]
         zone = self._zone(host.lower(), [zone for zone, _ in zones])
         allowed = [address for address_zone_, address in zones if address_zone_ in ("public", zone)]
@@ -70,7 +64,6 @@ class AddressPolicy:
         return allowed
 
     def _zone(self, host: str, zones: list[AddressZone]) -> AddressZone:
-        """Return the zone that a host may use besides the public one."""
         if host not in self._hosts or not zones:
             return "public"
         zone: AddressZone = "public" if "public" in zones else "private"
@@ -91,8 +84,8 @@ def _is_number(host: str) -> bool:
 class Network(httpcore.NetworkBackend):
     """httpcore backend that opens connections to allowed addresses before a deadline.
 
-    :param seconds_left: returns the time until the deadline. Raises after it.
-    :param on_connected: called with each new socket. Raises if the connection was interrupted.
+    :param seconds_left: time until the deadline. Raises after it.
+    :param on_connected: called with each new socket.
     :param address_policy: None allows every address.
     """
 
@@ -137,7 +130,9 @@ class Network(httpcore.NetworkBackend):
         raise refusal
 
     def _resolve(self, host: str, port: int) -> list[Any]:
-        """Resolve a name in a thread. A hanging lookup cannot be interrupted."""
+        """Resolve a name in a thread, since a hanging lookup cannot be interrupted. A number needs no lookup."""
+        if _is_number(host):
+            return list(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM))
         answers: queue.SimpleQueue[list[Any] | OSError | ValueError] = queue.SimpleQueue()
 
         def look_up() -> None:

@@ -1,8 +1,4 @@
-"""Connections of one poll: responses being read, and idle connections for later requests.
-
-The server may close an idle connection just after receiving a request. So requests that must not be sent twice get a
-new connection.
-"""
+"""Connections of one poll: responses being read, and idle connections for later requests."""
 
 from __future__ import annotations
 
@@ -41,7 +37,7 @@ class ConnectionPool:
             link.close()
 
     def give_back(self, link: HttpConnection) -> None:
-        """Keep a connection for reuse after a complete response, else close it."""
+        """Keep a connection after a complete response, else close it."""
         if not link.make_idle():
             link.close()
             return

@@ -31,10 +31,7 @@ def is_proxy_url(text: str) -> bool:
 
 
 def proxy_for(url: str, proxy: SecretStr | None) -> SecretStr | None:
-    """Return the proxy's URL for a request, or None. Raises ConfigError for an invalid environment.
-
-    :param proxy: the connection's ``proxy``.
-    """
+    """Return the proxy's URL for a request, or None. Raises ConfigError for an invalid environment."""
     if not uses_environment(proxy):
         return proxy
     parts = urlsplit(url)

@@ -31,9 +31,9 @@ def origin_of(url: str) -> Origin:
 class HttpRoute:
     """How a connection's requests reach their hosts.
 
-    :param address_policy: allowed addresses, or None for any.
-    :param proxy: its URL, or ``environment``. None for direct requests.
-    :param ca_bundle: authorities to trust besides the public ones: a path, or PEM text.
+    :param address_policy: None allows any address.
+    :param proxy: its URL, ``environment`` or None.
+    :param ca_bundle: further authorities: a path, or PEM text.
     """
 
     address_policy: AddressPolicy | None = None

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 from urllib.parse import quote, quote_plus
 
+from pydantic import SecretStr
+
 from airflow_provider_connect.clients.kafka.errors import ClientErrors, kafka_error_of
 from airflow_provider_connect.clients.kafka.settings import (
     ALIASES,
@@ -42,18 +44,40 @@ _DEFAULTS: dict[str, Any] = {
 }
 GROUP_ID = "airflow-connect"
 """Default group id of readers, which join no group and commit no offset."""
+REGISTRY_PREFIX = "schema.registry."
+"""Begins the extra's fields of the schema registry, from which a source reads schemas."""
 _MIN_LINE = 8  # shorter lines of a PEM text are padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
+def registry_connection(connection: Connection) -> Connection | None:
+    """Return the connection of the schema registry that a Kafka connection's extra names, or None.
+
+    Its fields are ``schema.registry.url``, ``.login``, ``.password``, and the settings of
+    :mod:`~airflow_provider_connect.clients.kafka.registry`, such as ``schema.registry.ssl.ca.location``.
+    """
+    fields = {
+        name.removeprefix(REGISTRY_PREFIX): _setting_text(connection, name, value)
+        for name, value in connection.extra.items()
+        if name.startswith(REGISTRY_PREFIX) and value not in (None, "")
+    }
+    url = fields.pop("url", None)
+    if url is None:
+        return None
+    login, password = (SecretStr(fields.pop(name)) if name in fields else None for name in ("login", "password"))
+    return Connection(
+        conn_id=connection.conn_id, conn_type="http", host=url, login=login, password=password, extra=fields
+    )
+
+
 def librdkafka_settings(connection: Connection) -> dict[str, str]:
-    """Return the connection's settings under librdkafka's current names, without consumer settings.
+    """Return the connection's settings under librdkafka's current names, without those of consumers and the registry.
 
     :raises ConfigError: a setting is neither text, number nor boolean, or is set under two names.
     """
     conf: dict[str, str] = {}
     for extra_name, value in connection.extra.items():
-        if value is None or value == "":
+        if value is None or value == "" or extra_name.startswith(REGISTRY_PREFIX):
             continue
         name, text = ALIASES.get(extra_name, extra_name), _setting_text(connection, extra_name, value)
         if conf.setdefault(name, text) != text:
@@ -91,6 +115,8 @@ def _host_servers(connection: Connection) -> str | None:
 def check_connection(connection: Connection, delivery: str | None = None) -> list[str]:
     """Validate a connection without network access. Returns the problems found."""
     subject = f"connection {connection.conn_id!r}"
+    if type_problems := _type_problems(connection):
+        return type_problems
     try:
         conf = librdkafka_settings(connection)
         library = _import_library()
@@ -105,6 +131,16 @@ def check_connection(connection: Connection, delivery: str | None = None) -> lis
         f"{subject}: {text}"
         for text in [*complaints, *_check_with_librdkafka(library, connection, allowed, has_problems=bool(complaints))]
     ]
+
+
+def _type_problems(connection: Connection) -> list[str]:
+    problems = []
+    for name, value in connection.extra.items():
+        try:
+            _setting_text(connection, name, "" if value is None else value)
+        except ConfigError as error:
+            problems.append(str(error))
+    return problems
 
 
 _SETTING = re.compile(r'(?P<unknown>No such )?configuration property:? "(?P<name>[^"]*)"')
@@ -230,7 +266,7 @@ def _import_library() -> Any:
         import confluent_kafka
     except ImportError:
         raise ConfigError(
-            "the Kafka sink needs confluent-kafka: pip install 'airflow-provider-connect[kafka]' where this task runs"
+            "Kafka needs confluent-kafka: pip install 'airflow-provider-connect[kafka]' where this task runs"
         ) from None
     return confluent_kafka
 

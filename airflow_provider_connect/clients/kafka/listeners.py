@@ -62,8 +62,9 @@ def _parse_address(server: str) -> tuple[str, int]:
 
 def _speaks_tls(address: tuple[str, int]) -> bool:
     hello = ssl.MemoryBIO()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # needs no authorities to begin
     with suppress(ssl.SSLWantReadError):
-        ssl.create_default_context().wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()
+        context.wrap_bio(ssl.MemoryBIO(), hello, server_hostname=address[0]).do_handshake()
     return _request_bytes(address, hello.read(), 2) in _TLS_RECORDS
 
 

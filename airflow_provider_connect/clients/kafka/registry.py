@@ -111,6 +111,14 @@ class RegistryClient:
         self._client.clear_latest_caches()
         return _to_registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
+    def document(self, schema_id: int) -> RegisteredSchema | None:
+        """Return the schema with this id, or None. Its version is 0: it may stand in several subjects."""
+        schema = self._find(f"reading schema {schema_id}", self._client.get_schema, schema_id)
+        if schema is None:
+            return None
+        kind = schema.schema_type or "AVRO"
+        return RegisteredSchema(schema_id, 0, schema.schema_str, kind, bool(schema.references))
+
     def lookup(self, subject: str, document: str, kind: str) -> RegisteredSchema | None:
         """Return the subject's version with exactly this schema, or None."""
         action = f"looking for the schema of subject {subject!r}"

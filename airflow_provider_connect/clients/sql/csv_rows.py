@@ -1,6 +1,6 @@
 """Converts a server's CSV rows to typed Arrow batches, exactly or not at all.
 
-NULL is an empty item, an empty text ``""``. Arrow's error messages quote the failed value, so they are never shown.
+NULL is an empty item, an empty text ``""``.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 _JOINED_ROWS = 16
-"""Short rows joined in one step. More would save no time."""
 _ARROW_FAILURE = re.compile(r"In CSV column #(\d+): (?:Row #(\d+): )?CSV conversion error")
 """Beginning of Arrow's message about an unconvertible value (pyarrow 26)."""
 _BYTE_ORDER_MARK = "\ufeff".encode()
@@ -46,7 +45,7 @@ def join_blocks(
 
 
 class CsvConverter:
-    """Converts the blocks of one read to batches, in order.
+    """Converter of one read's blocks to batches, in order.
 
     :param columns: in the order of the CSV items.
     :raises ConfigError: there are no columns.
@@ -63,7 +62,10 @@ class CsvConverter:
         """Number of rows converted so far."""
 
     def convert_block(self, block: bytes | bytearray) -> pa.RecordBatch:
-        """Convert a block. Raises DataError with column and row of a value that does not fit."""
+        """Convert a block.
+
+        :raises DataError: with column and row of a value that does not fit.
+        """
         import pyarrow as pa
 
         try:
@@ -106,7 +108,6 @@ class CsvConverter:
         )
 
     def _failed_position(self, block: bytes | bytearray) -> int | None:
-        """Return the first unconvertible column. Arrow does not name a decimal column."""
         import pyarrow as pa
 
         types = [column.read_type for column in self._columns]
@@ -146,7 +147,6 @@ def _parse_block(block: bytes | bytearray, types: Sequence[pa.DataType], only: i
 
 
 def _first_bad_row(block: bytes | bytearray, position: int, types: Sequence[pa.DataType]) -> int:
-    """Return the number (from 1) of the first row that does not fit, or 0."""
     import pyarrow as pa
 
     texts = _parse_block(block, [pa.string() if n == position else kind for n, kind in enumerate(types)], only=position)

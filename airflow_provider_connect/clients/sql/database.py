@@ -1,8 +1,4 @@
-"""Contract of a read-only session with PostgreSQL, MySQL, SQLite or over JDBC.
-
-The session itself quotes names and values. Statements have no placeholders, so ``%`` and ``?`` in a user's SQL have no
-special meaning.
-"""
+"""Contract of a read-only session with PostgreSQL, MySQL, SQLite or over JDBC."""
 
 from __future__ import annotations
 
@@ -22,9 +18,8 @@ if TYPE_CHECKING:
 Decimals = str
 """How decimal numbers are read.
 
-``exact``: as decimals, or as text if 38 digits (the limit of Arrow and Spark) are too few or the column declares no
-precision. ``decimal(p,s)``: as decimals, of this type where ``exact`` reads text. ``string``: as text. ``double``: as
-the nearest double.
+``exact``: as decimals, or as text if 38 digits are too few or no precision is declared. ``decimal(p,s)``: as decimals,
+of this type where ``exact`` reads text. ``string``: as text. ``double``: as the nearest double.
 """
 ZeroDates = Literal["fail", "null"]
 """MySQL's dates with month or day zero fail the read, or become NULL."""
@@ -47,6 +42,20 @@ class Table(NamedTuple):
 
     name: str
     schema: str = ""
+
+
+class ListedTable(NamedTuple):
+    """A table or view in the database's catalog.
+
+    :param schema: its schema, or MySQL's database.
+    :param is_default: True if its name alone names it in a session.
+    :param stores_rows: False for a view.
+    """
+
+    name: str
+    schema: str
+    is_default: bool
+    stores_rows: bool = True
 
 
 class Query(NamedTuple):
@@ -74,8 +83,7 @@ class SqlColumn(NamedTuple):
     """A column as the database describes it, as plain data for tasks.
 
     :param type: the database's name of the type: ``numeric(40,2)``, ``bigint unsigned``.
-    :param base: type that decides the reading: a domain's base type, or ``enum``, ``array``, ``composite`` or
-        ``range``. Usually ``type``.
+    :param base: a domain's base type, or ``enum``, ``array``, ``composite`` or ``range``, else ``type``.
     :param is_nullable: False only if the database itself refuses NULL. True for columns of a query.
     """
 
@@ -89,8 +97,7 @@ class Index(NamedTuple):
     """An index.
 
     :param columns: whole columns in order, up to the first expression or partly indexed text.
-    :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL. The index is then
-        unique, complete, valid, checked at each statement, and covers the rows of inheriting tables.
+    :param is_unique: True if the rows of a read have distinct values in ``columns``, except NULL.
     :param is_ordered: True if it can find a range of the first column.
     """
 
@@ -103,9 +110,8 @@ class Index(NamedTuple):
 class ColumnCounter(NamedTuple):
     """The counter of a column's numbers: a sequence or ``AUTO_INCREMENT``.
 
-    :param name: for messages.
     :param last_number: greatest number given so far. None if unknown, as on a replica.
-    :param gaps: reasons, besides long transactions, for lower numbers after higher ones.
+    :param gaps: further reasons for lower numbers after higher ones.
     """
 
     name: str
@@ -123,13 +129,11 @@ class ValueChoices(NamedTuple):
 class ReadColumn(NamedTuple):
     """How one column is selected and converted.
 
-    :param database_type: the database's name of the type, for messages.
-    :param expression: SQL to select, already quoted.
+    :param expression: quoted SQL to select.
     :param read_type: Arrow type parsed from the server's text, then cast to ``type``.
     :param type: Arrow type in the batch.
     :param form: ``hex`` for bytes in hexadecimal digits.
     :param is_json: True for JSON that the server has validated.
-    :param advice: remedy for an unconvertible value.
     """
 
     name: str
@@ -158,7 +162,7 @@ class ReadColumn(NamedTuple):
 
 
 def decimal_type(precision: int, scale: int, choices: ValueChoices) -> pa.DataType:
-    """Return the Arrow type for decimal numbers. ``precision`` is 0 if undeclared."""
+    """Return the Arrow type for decimal numbers."""
     import pyarrow as pa
 
     if choices.decimals == "double":
@@ -179,7 +183,7 @@ def decimal_digits(decimals: Decimals) -> tuple[int, int] | None:
 
 
 def digits_advice(kind: pa.DataType) -> str:
-    """Return the remedy for a number with more digits than a chosen type."""
+    """Return the remedy for a number with too many digits."""
     return f"more digits than {kind}? Round it in a query, or set decimals='string'"
 
 
@@ -190,8 +194,7 @@ def _is_decimal128(precision: int, scale: int) -> bool:
 class SessionLimits(NamedTuple):
     """Time limits of a session.
 
-    :param statement_seconds: the server ends a longer statement, reading included.
-    :param connect_seconds: for opening the connection.
+    :param statement_seconds: reading included.
     """
 
     statement_seconds: float = 3600.0
@@ -201,9 +204,8 @@ class SessionLimits(NamedTuple):
 class Database(Closable, ABC):
     """One session with a database. Only one thread may use it, except for :meth:`cancel`.
 
-    Methods raise ``ConfigError`` for problems that a person must correct (a missing table or right, wrong SQL),
-    ``RetriableError`` for passing problems (a lost server, a timeout, a conflict on a standby), and ``DataError`` for
-    unreadable values. Messages have the server's error code, never a value.
+    Methods raise ``ConfigError`` if a person must act, ``RetriableError`` for passing problems, and ``DataError`` for
+    unreadable values. Messages never contain a value.
     """
 
     _label: str
@@ -228,11 +230,18 @@ class Database(Closable, ABC):
 
     # Catalog
 
+    def list_tables(self) -> list[ListedTable]:
+        """Return the tables and views, sorted by schema and name, without the database's own and without partitions.
+
+        :raises ConfigError: the database's tables cannot be listed.
+        """
+        raise ConfigError(f"{self._label}: its tables cannot be listed")
+
     @abstractmethod
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns in order, without running a query.
 
-        :raises ConfigError: the table does not exist, or the query is invalid.
+        :raises ConfigError: no table, or an invalid query.
         """
 
     def require_all_columns(self, table: Table) -> None:
@@ -242,7 +251,7 @@ class Database(Closable, ABC):
     def primary_key(self, table: Table) -> list[str]:
         """Return the primary key's columns in order, or [].
 
-        MySQL may index only the beginning of a text, so :meth:`indexes` shows whether they identify a row.
+        MySQL may index only the beginning of a text: see :meth:`indexes`.
         """
 
     def indexes(self, table: Table) -> list[Index]:
@@ -280,7 +289,7 @@ class Database(Closable, ABC):
         order_by: str = "",
         limit: int = -1,
     ) -> str:
-        """Return a SELECT statement. Each part may be a user's SQL that ends in a comment.
+        """Return a SELECT statement. Parts may be a user's SQL that ends in a comment.
 
         :param limit: all rows if negative.
         """
@@ -301,20 +310,19 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def begin(self, snapshot: str | None = None) -> None:
-        """Begin a read-only transaction. It sees the database as of its first read.
+        """Begin a read-only transaction, which sees the database as of its first read.
 
-        :param snapshot: another session's :meth:`export_snapshot`, to see the same rows.
+        :param snapshot: of another session (:meth:`export_snapshot`).
         :raises RetriableError: that session has ended.
         """
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
         """Prevent changes to the table's definition until :meth:`end`. Returns the columns as they will be read.
 
-        Call it between :meth:`begin` and the first row. Otherwise a database may read a rewritten table as empty, or a
-        column in a changed type. The default suits databases whose transactions keep the old definition.
+        Call it between :meth:`begin` and the first row.
 
-        :param names: columns to read. The result may lack others.
-        :raises ConfigError: the table is gone or may not be read.
+        :param names: columns to read.
+        :raises ConfigError: the table is gone or hidden.
         :raises RetriableError: it was rewritten, emptied or replaced since the transaction began.
         """
         return self.describe(table_or_query)
@@ -335,7 +343,10 @@ class Database(Closable, ABC):
         """Run a statement with few result rows."""
 
     def one_row(self, sql: str) -> tuple[Any, ...]:
-        """Run a statement and return its only row. Raises DataError for any other number."""
+        """Run a statement and return its only row.
+
+        :raises DataError: any other number.
+        """
         rows = self.rows(sql)
         if len(rows) != 1:
             raise DataError(f"the database returned {len(rows)} rows instead of one")
@@ -343,7 +354,7 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Decide how columns are read, without the server, so that driver and tasks get the same result."""
+        """Decide how columns are read, without the server."""
 
     def read(
         self,
@@ -356,7 +367,7 @@ class Database(Closable, ABC):
     ) -> Iterator[pa.RecordBatch]:
         """Yield all rows in nonempty batches of about ``block_bytes`` bytes.
 
-        The iteration ends normally only if the server confirmed that it sent all rows. Close the session to stop early.
+        Ends normally only if the server confirmed that it sent all rows. Close the session to stop early.
 
         :param where: SQL condition. "" for all rows.
         :param order_by: SQL expressions. "" for any order.
@@ -372,4 +383,4 @@ class Database(Closable, ABC):
 
     @abstractmethod
     def cancel(self) -> None:
-        """End another thread's statement in this session. That thread gets ``RetriableError``."""
+        """End another thread's statement in this session, with ``RetriableError`` there."""

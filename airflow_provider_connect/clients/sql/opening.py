@@ -32,10 +32,9 @@ def open_database(
 ) -> Database:
     """Open a session with PostgreSQL, MySQL, MariaDB or SQLite.
 
-    :param application_name: session name that the database shows.
-    :param row_security: for PostgreSQL only.
-    :raises ConfigError: the connection is invalid, or the database's Python package is missing.
-    :raises RetriableError: the server cannot be reached or has no free connection.
+    :param application_name: session name in the database.
+    :raises ConfigError: a wrong connection, or a missing Python package.
+    :raises RetriableError: the server is unreachable or full.
     """
     if connection.conn_type in POSTGRESQL_TYPES:
         from airflow_provider_connect.clients.sql.postgresql.session import PostgreSQL  # noqa: PLC0415  # one of the two, and heavy

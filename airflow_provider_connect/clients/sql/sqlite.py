@@ -1,8 +1,4 @@
-"""SQLite through the standard library. The file is opened read-only.
-
-In SQLite each value has its own type. A value that does not match its column's declared type fails the read, so no
-conversion loses a digit.
-"""
+"""SQLite through the standard library, opened read-only."""
 
 from __future__ import annotations
 
@@ -20,6 +16,7 @@ from airflow_provider_connect.clients.sql.database import (
     ColumnCounter,
     Database,
     Index,
+    ListedTable,
     Query,
     ReadColumn,
     SessionLimits,
@@ -56,7 +53,10 @@ class SQLite(Database):
 
     @classmethod
     def open(cls, connection: Connection, application_name: str, limits: SessionLimits) -> Self:
-        """Open the file whose path is the connection's host. Raises ConfigError if it is no database."""
+        """Open the file whose path is the connection's host.
+
+        :raises ConfigError: it is no database.
+        """
         label = f"connection {connection.conn_id!r}"
         if not connection.host:
             raise ConfigError(f"{label}: host: give the path of the database's file")
@@ -90,6 +90,16 @@ class SQLite(Database):
         return f"SQLite {sqlite3.sqlite_version}"
 
     # Catalog
+
+    def list_tables(self) -> list[ListedTable]:
+        """Return the file's tables and views, without the tables in which virtual tables store their rows."""
+        rows = self.rows("PRAGMA main.table_list")
+        listed = [(name, kind) for schema, name, kind, *_ in rows if schema == "main" and kind != "shadow"]
+        return [
+            ListedTable(name, "main", is_default=True, stores_rows=kind != "view")
+            for name, kind in sorted(listed)
+            if not name.startswith("sqlite_")
+        ]
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return the columns with declared types. A query's expressions have none."""
@@ -155,7 +165,7 @@ class SQLite(Database):
     # SQL
 
     def quote(self, name: str) -> str:
-        """Quote with backticks. SQLite reads an unknown name in double quotes as a text."""
+        """Quote with backticks: SQLite reads an unknown name in double quotes as a text."""
         return f"`{name.replace('`', '``')}`"
 
     def relation(self, table_or_query: Table | Query) -> str:
@@ -228,7 +238,6 @@ class SQLite(Database):
 
     @contextmanager
     def _run_in_time(self) -> Iterator[None]:
-        """Limit a statement's time, and convert sqlite3's errors."""
         self._deadline = time.monotonic() + self._limits.statement_seconds
         try:
             yield
@@ -287,12 +296,10 @@ def _advice(column: ReadColumn) -> str:
 
 
 _UNDECODED = re.compile(r"Could not decode to UTF-8 column '(.*?)' with text '")
-"""Beginning of sqlite3's message about a text that is not UTF-8. The text follows it."""
 _STORAGE_CLASSES = {int: "integers", float: "floating numbers", str: "texts", bytes: "blobs"}
 
 
 def _translate_error(error: sqlite3.Error, label: str, *, is_late: bool = False) -> ConnectError:  # noqa: PLR0911  # a line for each kind
-    """Convert an error of sqlite3. Its text is kept only if it cannot contain a value."""
     code = getattr(error, "sqlite_errorcode", None)
     name = getattr(error, "sqlite_errorname", None) or type(error).__name__
     main_code = None if code is None else code & 0xFF

@@ -48,11 +48,10 @@ def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadCo
 
 
 def exact_decimal(value: float | str, scale: int) -> Decimal:
-    """Return the decimal that SQLite stores as ``value``. A floating number stands for its shortest text.
+    """Return the decimal that SQLite stores as ``value``, for a floating number that of its shortest text.
 
     :param scale: digits after the point.
-    :raises ValueError: a floating number has more digits than the column, or than a double keeps, or a text is no
-        number. ``Decimal`` itself reads ``1_000`` and digits of other scripts.
+    :raises ValueError: too many digits, or no number.
     """
     if isinstance(value, str) and not _NUMBER_TEXT.fullmatch(value):
         raise ValueError
@@ -65,7 +64,7 @@ def exact_decimal(value: float | str, scale: int) -> Decimal:
 
 
 def is_decimal_of(column: ReadColumn, value: object) -> bool:
-    """Return False for a floating number that a decimal column cannot be read as. True for other storage classes."""
+    """Return False for a floating number that a decimal column cannot be read as."""
     from pyarrow import types
 
     if not isinstance(value, float):

@@ -1,7 +1,4 @@
-"""Settings that a connection makes at the start of a session, as Airflow's hooks pass them to a server.
-
-Only settings that change no value and no condition may be made. A session makes its own settings afterwards.
-"""
+"""Checks settings that a connection makes at the start of a session."""
 
 from __future__ import annotations
 
@@ -23,7 +20,7 @@ _MYSQL_SETTINGS = {
 
 
 def postgresql_problem(options: str) -> str:
-    """Return why libpq's ``options`` are refused. "" if every setting is harmless or made again by the session."""
+    """Return why libpq's ``options`` are refused. "" if every setting is harmless."""
     if _POSTGRESQL_OPTION.sub("", options).strip():
         return "extra field 'options' must be settings: -c name=value"
     names = [match[1].replace("-", "_").lower() for match in _POSTGRESQL_OPTION.finditer(options)]
@@ -31,13 +28,13 @@ def postgresql_problem(options: str) -> str:
 
 
 def search_path(options: str) -> str | None:
-    """Return the schemas in which libpq's ``options`` look for a table. None if they do not say."""
+    """Return the schemas in which libpq's ``options`` look for a table, if set."""
     paths = [match[2] for match in _POSTGRESQL_OPTION.finditer(options) if match[1].replace("-", "_") == "search_path"]
     return paths[-1] if paths else None
 
 
 def mysql_problem(command: str) -> str:
-    """Return why an ``init_command`` is refused. "" if every setting is harmless or made again by the session."""
+    """Return why an ``init_command`` is refused. "" if every setting is harmless."""
     statement = re.fullmatch(r"\s*set\s+(.+?)\s*;?\s*", command, re.IGNORECASE | re.DOTALL)
     parts = [_MYSQL_SETTING.fullmatch(part.strip()) for part in statement[1].split(",")] if statement else [None]
     names = [match[1].lower() for match in parts if match]

@@ -1,4 +1,4 @@
-"""Runs, requests and time of a backfill that has not started, and the missing days of a stream."""
+"""Runs, requests and time of a backfill, and the missing days of a stream."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ from airflow_provider_connect.window import ONE_DAY, Day, DaySet, days_between, 
 
 @dataclass(frozen=True)
 class PlannedRun:
-    """Run that a backfill would make.
-
-    :param starts_at: begin of the run's interval or partition.
-    """
+    """Run that a backfill would make."""
 
     starts_at: dt.datetime
     days: DayRange
@@ -49,8 +46,8 @@ class RequestCost:
     """Requests of a backfill's runs to all vendors that limit them.
 
     :param requests: None if no source of the DAG has a quota, or a source is unknown.
-    :param hours: from the first request to the last, by the slowest quota.
-    :param slowest_quota: description of that quota. Empty if unknown.
+    :param hours: from the first request to the last.
+    :param slowest_quota: description of that quota.
     :param unknown: sentences that name the unknown figures.
     """
 
@@ -62,11 +59,7 @@ class RequestCost:
 
 @dataclass(frozen=True)
 class BackfillCost:
-    """Cost of a backfill. ``str()`` describes it.
-
-    :param seconds_per_run: None if no run has succeeded yet.
-    :param max_active_runs: number of concurrent runs.
-    """
+    """Cost of a backfill. ``str()`` describes it."""
 
     runs: Sequence[PlannedRun]
     requests: RequestCost
@@ -103,10 +96,7 @@ def days_per_run(dag: Mapping[str, Any], zone_name: str | None) -> int:
 
 
 def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None:
-    """Return the median time of the runs of ended task instances, or None.
-
-    A run's time is from the first start to the last end of its instances, without the time in the queue.
-    """
+    """Return the median time of the runs of ended task instances, or None."""
     spans: defaultdict[str, list[tuple[dt.datetime, dt.datetime]]] = defaultdict(list)
     for row in task_instances:
         start, end = parse_instant(row.get("start_date")), parse_instant(row.get("end_date"))
@@ -119,13 +109,13 @@ def seconds_per_run(task_instances: Iterable[Mapping[str, Any]]) -> float | None
 
 
 def missing_days(stream: Stream, starts_at: dt.datetime | None) -> DaySet:
-    """Return the days of a stream's gaps that its DAG should have loaded and no run loads now.
+    """Return the missing days that a stream's DAG should have loaded and no run loads now.
 
-    :param starts_at: start of the DAG. Earlier days are not missing. None if unknown.
+    :param starts_at: start of the DAG.
     """
     return DaySet.from_dates(
         day
-        for day in stream.gaps
+        for day in stream.missing_days
         if (starts_at is None or start_of(day, stream.zone) >= starts_at)
         and not any(run.covers(day) for run in stream.active_runs)
     )
@@ -143,7 +133,7 @@ def first_day(starts_at: dt.datetime, zone_name: str | None) -> dt.date:
 
 
 def zone_name_of(streams: Sequence[Stream]) -> str | None:
-    """Return the zone of a DAG's streams. None before the first run."""
+    """Return the zone of a DAG's streams, None before the first run."""
     return next((stream.connectors.timezone for stream in streams if stream.connectors.timezone is not None), None)
 
 

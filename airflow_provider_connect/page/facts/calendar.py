@@ -1,7 +1,7 @@
 """States of a stream's days, and the band of rows expected for a day.
 
-The band comes from the last eight settled days of the same weekday: their median, plus and minus three scaled median
-absolute deviations, and at least a tenth of the median. Fewer than four such days give no band.
+The band: median of the last eight settled days of the same weekday, plus and minus three scaled median absolute
+deviations, and at least a tenth of the median.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ _WEIGHT = {"failed": 0, "waiting": 1, "running": 2}
 class CalendarDay:
     """One day of a stream.
 
-    :param report: report of the day's newest publish.
     :param run: unfinished run that determines the state.
     """
 
@@ -39,7 +38,7 @@ class CalendarDay:
 def calendar_days(stream: Stream, first: dt.date, last: dt.date) -> list[CalendarDay]:
     """Return all days from ``first`` to ``last``, both included.
 
-    An unfinished run of a day decides its state, even if the day was published before.
+    An unfinished run decides a day's state.
     """
     window = DaySet(ranges=((first, last),)) if first <= last else DaySet()
     unfinished_runs = _by_day([*stream.failed_runs, *stream.active_runs], first, last)
@@ -64,7 +63,6 @@ def _state(day: dt.date, run: TaskRun | None, settled: set[dt.date], gaps: set[d
 
 
 def _by_day(runs: Sequence[TaskRun], first: dt.date, last: dt.date) -> dict[dt.date, TaskRun]:
-    """Return the run that decides each day's state: running before waiting before failed."""
     runs_by_day: dict[dt.date, TaskRun] = {}
     for run in runs:
         if run.days is None:
@@ -101,10 +99,7 @@ class Band(NamedTuple):
 
 
 def row_bands(rows: Mapping[dt.date, int], days: Iterable[dt.date]) -> list[Band]:
-    """Return the bands of the days that have one.
-
-    :param rows: rows by day, also of the weeks before ``days``.
-    """
+    """Return the bands of the days that have one."""
     bands = (_band(rows, day) for day in days)
     return [band for band in bands if band is not None]
 

@@ -1,8 +1,4 @@
-"""Source and sink of a task, identified by the names of their options.
-
-A task's rendered fields have the options of its connectors as plain JSON, but not the connectors' names. No two
-connectors have the same set of options.
-"""
+"""Source and sink of a task, identified by the names of their options."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ from airflow_provider_connect.source import Source
 
 @dataclass(frozen=True)
 class ConnectorPair:
-    """Source and sink of a task. An unidentified connector is None."""
+    """Source and sink of a task, None if unidentified."""
 
     source: Source | None = None
     sink: Sink | None = None

@@ -14,10 +14,7 @@ from airflow_provider_connect.polling.quota.limits import Quota
 
 
 def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) -> dict[str, Any]:
-    """Return used requests, limit, waiting tasks, and when the first request becomes free.
-
-    :param keys: keys of the quota's Variables, which contain the reservations.
-    """
+    """Return used requests, limit, waiting tasks, and when the first request becomes free."""
     book, seconds = QuotaBook.read(quota, keys), current_time.timestamp()
     limit = book.limit(seconds)
     used_requests = max(0, min(limit, limit - book.room(seconds)))
@@ -33,7 +30,6 @@ def quota_usage(quota: Quota, keys: Iterable[str], current_time: dt.datetime) ->
 
 
 def _first_free(book: QuotaBook, current_time: float) -> float | None:
-    """Return the first second with more room than now. None if two of the quota's periods bring none."""
     room = book.room(current_time)
     low, high = current_time, current_time + 2 * book.quota.seconds
     if book.room(high) <= room:

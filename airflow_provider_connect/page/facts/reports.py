@@ -18,6 +18,7 @@ class RunDayReport:
     :param is_own_day: False for a lookback day of the run.
     :param rows: published rows. None if unknown or not published.
     :param size_bytes: decoded size of the source's answer.
+    :param target: the stream's target, if its task has many streams.
     """
 
     day: dt.date
@@ -34,6 +35,7 @@ class RunDayReport:
     warnings: tuple[str, ...] = ()
     rejects: tuple[str, ...] = ()
     message: str | None = None
+    target: str | None = None
 
     @property
     def is_settled(self) -> bool:
@@ -62,19 +64,28 @@ def reports_of_event(event: Mapping[str, Any]) -> list[RunDayReport]:
 
 def reports_of_summary(summary: Mapping[str, Any], run_id: str, map_index: int, at: dt.datetime) -> list[RunDayReport]:
     """Return the reports of the days in a task's short report, from XCom or an event."""
+    if isinstance(streams := summary.get("streams"), Mapping):
+        return [
+            report
+            for stream in streams.values()
+            if isinstance(stream, Mapping)
+            for report in reports_of_summary(stream, run_id, map_index, at)
+        ]
     days = summary.get("days")
     reports = (_report_of_day(day, run_id, map_index, at) for day in days) if isinstance(days, list) else ()
-    run_warnings = _texts(summary.get("warnings"))
-    return [replace(report, warnings=(*run_warnings, *report.warnings)) for report in reports if report is not None]
+    run_warnings, target = _texts(summary.get("warnings")), summary.get("target")
+    target = target if isinstance(target, str) else None
+    return [
+        replace(report, warnings=(*run_warnings, *report.warnings), target=target)
+        for report in reports
+        if report is not None
+    ]
 
 
 def newest_by_day(
     reports: Iterable[RunDayReport], precedence: Callable[[RunDayReport], Any] = attrgetter("precedence")
 ) -> dict[dt.date, RunDayReport]:
-    """Return the report of each settled day's newest publish.
-
-    :param precedence: sort key of a day's reports.
-    """
+    """Return the report of each settled day's newest publish."""
     newest: dict[dt.date, RunDayReport] = {}
     for report in reports:
         if report.is_settled and (report.day not in newest or precedence(report) > precedence(newest[report.day])):
@@ -131,5 +142,4 @@ def _texts(value: Any) -> tuple[str, ...]:
 
 
 def _link(value: Any) -> str | None:
-    """Return the text if it is an HTTP link, never a script. Else None."""
     return value if isinstance(value, str) and value.startswith(("https://", "http://")) else None

@@ -20,14 +20,12 @@ OPEN_STATES = (*RUNNING_STATES[1:], "deferred", *FAILED_STATES)
 """States of unfinished task instances, which may also have no state."""
 
 _UNSCHEDULED = (None, "PartitionedAtRuntime")
-"""Timetable summaries of DAGs that only triggers start: ``schedule=None``, and partition keys set at runtime."""
 
 _SHORTEST_DAY = dt.timedelta(hours=20)
 _EASTMOST = dt.timedelta(hours=13)  # New Zealand in summer. The westernmost is then Hawaii
 
 _READY_TRIGGER = "DateTimeTrigger"
 _DURATION = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d)(?:\.\d+)?")
-"""A timedelta in Python's text form, which Airflow's rendered fields use."""
 
 DayRange = tuple[dt.date, dt.date]
 
@@ -37,8 +35,8 @@ class TaskRun:
     """A task instance.
 
     :param days: first and last day that it loads. None if unknown.
-    :param trigger: class path of the trigger that a deferred instance waits for.
-    :param state_since: time of the last state change. None if Airflow does not show it.
+    :param trigger: class path of a deferred instance's trigger.
+    :param state_since: time of the last state change.
     """
 
     dag_id: str
@@ -82,14 +80,14 @@ class TaskRun:
     def with_dag_run(self, dag_run: Mapping[str, Any], zone_name: str | None) -> TaskRun | None:
         """Return a copy with the DAG run's days, or itself if it has days.
 
-        None for an instance without a state in an ended run: it will never start.
+        None for an instance that will never start.
         """
         if self.state == "none" and dag_run.get("state") not in ("queued", "running"):
             return None
         return self if self.days is not None else replace(self, days=days_of_run(dag_run, zone_name))
 
     def resumes_at(self, zone_name: str) -> dt.datetime | None:
-        """Return when an instance that waits for ``ready_after`` resumes. None if unknown."""
+        """Return when an instance that waits for ``ready_after`` resumes, or None."""
         if self.state != "deferred" or self.days is None or not self.trigger.endswith(_READY_TRIGGER):
             return None
         wait = _parse_duration(self.fields.get("ready_after"))
@@ -101,7 +99,7 @@ class TaskRun:
 
 
 def days_of_run(run: Mapping[str, Any], zone_name: str | None) -> DayRange | None:
-    """Return the days of a DAG run, from its partition key or data interval. None if it has neither.
+    """Return the days of a DAG run, from its partition key or data interval, or None.
 
     :param zone_name: zone of the source's days. None uses :func:`nearest_day`.
     """
@@ -139,7 +137,7 @@ def first_and_last_start(first: dt.date, last: dt.date, zone_name: str | None) -
 
 
 def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRange, dt.datetime] | None:
-    """Return the days of a DAG's next run and the time when it is due. None if no run is planned."""
+    """Return the days of a DAG's next run and the time when it is due, or None."""
     interval = {
         "data_interval_start": dag.get("next_dagrun_data_interval_start"),
         "data_interval_end": dag.get("next_dagrun_data_interval_end"),
@@ -151,11 +149,7 @@ def next_run_days(dag: Mapping[str, Any], zone_name: str | None) -> tuple[DayRan
 def expected_days(
     dag: Mapping[str, Any], zone_name: str | None, current_time: dt.datetime, grace: dt.timedelta
 ) -> DayRange | None:
-    """Return the days of the last run that should have ended by now. None without a schedule.
-
-    That is the next run if overdue by more than ``grace``, else the run before, which may be up to a ninth longer,
-    since months differ in length.
-    """
+    """Return the days of the last run that should have ended by now, None without a schedule."""
     next_run = next_run_days(dag, zone_name)
     if next_run is None:
         return None

@@ -21,18 +21,22 @@ _RECENT = dt.timedelta(days=1)
 _MOMENT = "%Y-%m-%d %H:%M UTC"
 _QUOTA = "QuotaTrigger"
 _WITHOUT_DAYS = ("@once", "@continuous")
-"""Timetable summaries of DAGs with runs that have no days of their own."""
 
 
 class StreamName(NamedTuple):
-    """A task, or an instance of a mapped task. ``map_index`` is -1 for an unmapped task."""
+    """A task, an instance of a mapped task, or a stream of a task with many. ``map_index`` is -1 for an unmapped task.
+
+    :param key: the stream's key. "" for the only stream of a task, or any of many.
+    """
 
     dag_id: str
     task_id: str
     map_index: int
+    key: str = ""
 
     def __str__(self) -> str:
-        return f"{self.dag_id}/{self.task_id}" + (f"[{self.map_index}]" if self.map_index >= 0 else "")
+        instance = f"[{self.map_index}]" if self.map_index >= 0 else ""
+        return f"{self.dag_id}/{self.task_id}{instance}" + (f"#{self.key}" if self.key else "")
 
 
 class TaskInstanceName(NamedTuple):
@@ -57,6 +61,7 @@ class Stream:
     :param offset: None if there is none, or the viewer may not read Variables.
     :param reports: of the requested period. In a list of streams, only the newest.
     :param message: error message of the newest failed run.
+    :param key: the stream's key if its task has many streams, else "".
     :param end_date: the task's or its DAG's, whichever is earlier.
     """
 
@@ -72,11 +77,17 @@ class Stream:
     as_of: dt.datetime
     message: str | None = None
     end_date: dt.datetime | None = None
+    key: str = ""
 
     @property
     def id(self) -> str:
         """Unique name, such as ``dag/task[index]``."""
-        return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index))
+        return str(StreamName(self.dag["dag_id"], self.task_id, self.map_index, self.key))
+
+    def owns(self, report: RunDayReport) -> bool:
+        """Return True if a report of the task is one of this stream."""
+        sink = self.connectors.sink
+        return not self.key or (sink is not None and report.target == sink.target)
 
     @property
     def zone(self) -> str:
@@ -117,7 +128,7 @@ class Stream:
 
     @property
     def position(self) -> dt.date | None:
-        """Last day that is settled without a gap before it. None without an offset."""
+        """Last day that is settled without a gap before it."""
         return None if self.offset is None else self.settled.position
 
     @property
@@ -129,7 +140,7 @@ class Stream:
 
     @property
     def days_behind(self) -> int | None:
-        """Like :attr:`lag_days`, but 0 if no day is overdue. None if the schedule does not show which days are due."""
+        """Like :attr:`lag_days`, but 0 if no day is overdue. None if unknown."""
         if self.state.name != "ok":
             return self.lag_days
         return 0 if self._days_due is not None or self.lag_days == 0 else None
@@ -141,7 +152,7 @@ class Stream:
 
     @property
     def first_day(self) -> dt.date | None:
-        """First wanted day: the origin or an earlier known day, else the next run's first day. None if unknown."""
+        """First wanted day: the origin or an earlier known day, else the next run's first day, or None."""
         origin = None if self.offset is None else self.offset.origin
         known_days = [*(day_range[0] for day_range in self.settled_days.ranges[:1]), *([origin] if origin else [])]
         known_days += [run.days[0] for run in (*self.failed_runs, *self.active_runs) if run.days is not None]
@@ -150,7 +161,7 @@ class Stream:
 
     @property
     def resumes_at(self) -> dt.datetime | None:
-        """Earliest time at which a run waiting for ``ready_after`` resumes. None if unknown."""
+        """Earliest time at which a run waiting for ``ready_after`` resumes, or None."""
         times = (run.resumes_at(self.zone) for run in self.active_runs)
         return min((time for time in times if time is not None), default=None)
 
@@ -167,6 +178,14 @@ class Stream:
     def gaps(self) -> DaySet:
         """Unsettled days between the origin and the last settled day."""
         return DaySet() if self.offset is None else self.settled.gaps
+
+    @cached_property
+    def missing_days(self) -> DaySet:
+        """Days that a backfill would add: the gaps, and the days behind if Airflow plans no run for them."""
+        by_day = not (self.connectors.follows or self.connectors.replaces_whole)
+        if self.offset is None or not by_day or self._days_due or self.active_runs or not self._is_stalled:
+            return self.gaps
+        return self.settled.unsettled_days(self.yesterday, schedule_of(self.dag, self.end_date, self.zone))
 
     @cached_property
     def failed_runs(self) -> list[TaskRun]:
@@ -266,15 +285,18 @@ class Stream:
         return StreamState("late", f"{lag}By its schedule {due} should be done")
 
     def _stalled_state(self) -> StreamState | None:
-        """Return the state of a DAG that has a schedule and no next run, such as while other runs wait."""
-        summary = self.dag.get("timetable_summary") or ""
-        if "Asset" in summary or summary in _WITHOUT_DAYS or not self.lag_days:
+        if not self._is_stalled:
             return None
-        return StreamState("late", f"{_plural_days(self.lag_days)} behind. Airflow plans no run")
+        return StreamState("late", f"{_plural_days(self.lag_days or 0)} behind. Airflow plans no run")
+
+    @property
+    def _is_stalled(self) -> bool:
+        """True for a DAG that has a schedule, days behind and no next run, such as while other runs wait."""
+        summary = self.dag.get("timetable_summary") or ""
+        return bool(self.lag_days) and "Asset" not in summary and summary not in _WITHOUT_DAYS
 
     @property
     def _increment_due(self) -> dt.datetime | None:
-        """Time of the next run of increments if it is overdue, else None. A run need not stand for whole days."""
         due = parse_instant(self.dag.get("next_dagrun_run_after"))
         is_overdue = self.read_at is not None and due is not None and due + _OVERDUE < self.as_of
         return due if is_overdue else None
@@ -284,7 +306,6 @@ class Stream:
         return expected_days(self.dag, self.connectors.timezone, self.as_of, _OVERDUE)
 
     def _is_catching_up(self, least_days: int) -> bool:
-        """Return True if days were loaded within the last hour, and Airflow goes on with older days now."""
         if (self.lag_days or 0) < least_days:
             return False
         next_run = next_run_days(self.dag, self.connectors.timezone)

@@ -58,7 +58,10 @@ export function dayPanel(name, { refresh }) {
 
 function address(name, day) {
   const path = `streams/${encodeURIComponent(name.dag_id)}/${encodeURIComponent(name.task_id)}/days/${day}`;
-  return name.map_index && name.map_index !== "-1" ? `${path}?map_index=${encodeURIComponent(name.map_index)}` : path;
+  const searchParams = new URLSearchParams();
+  if (name.map_index && name.map_index !== "-1") searchParams.set("map_index", name.map_index);
+  if (name.stream) searchParams.set("stream", name.stream);
+  return searchParams.size ? `${path}?${searchParams}` : path;
 }
 
 const dateText = (day) => `${weekdayOf(day)}, ${day}`;

@@ -93,12 +93,13 @@ function line(each, go) {
 function nameCell(each, go) {
   const query = { dag_id: each.dag_id, task_id: each.task_id };
   if (each.map_index >= 0) query.map_index = each.map_index;
+  if (each.key) query.stream = each.key;
   const open = (event) => {
     if (event.ctrlKey || event.metaKey || event.shiftKey) return;
     event.preventDefault();
     go(query);
   };
-  const mapped = each.map_index >= 0 ? ` [${each.map_index}]` : "";
+  const mapped = each.map_index >= 0 ? ` [${each.map_index}]` : each.key ? ` ${each.key}` : "";
   const link = make("a", { href: `?${new URLSearchParams(query)}`, onclick: open }, `${each.task_id}${mapped}`);
   return [link, make("small", {}, each.dag_id)];
 }

@@ -22,7 +22,7 @@ function readQuery() {
 }
 
 function viewFor(query) {
-  const key = [query.dag_id, query.task_id, query.map_index].join("\n");
+  const key = [query.dag_id, query.task_id, query.map_index, query.stream].join("\n");
   if (currentView !== null && currentView.key === key) return currentView;
   const newView = query.dag_id && query.task_id ? streamView(query, { go, refresh: load }) : listOf(query, { go });
   last = "";

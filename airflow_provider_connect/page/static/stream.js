@@ -22,7 +22,12 @@ export function streamView(name, { go, refresh }) {
   let query = name;
   let data = null;
 
-  const base = () => ({ dag_id: name.dag_id, task_id: name.task_id, ...(name.map_index ? { map_index: name.map_index } : {}) });
+  const base = () => ({
+    dag_id: name.dag_id,
+    task_id: name.task_id,
+    ...(name.map_index ? { map_index: name.map_index } : {}),
+    ...(name.stream ? { stream: name.stream } : {}),
+  });
   const move = (changes, how) => {
     const next = { ...base(), ...readParams(query), ...changes };
     for (const [key, value] of Object.entries(next)) if (value === null) delete next[key];
@@ -56,6 +61,7 @@ function address(query) {
   const { from, to } = windowOf(query);
   const searchParams = new URLSearchParams({ from, to });
   if (query.map_index && query.map_index !== "-1") searchParams.set("map_index", query.map_index);
+  if (query.stream) searchParams.set("stream", query.stream);
   return `${path}?${searchParams}`;
 }
 
@@ -64,7 +70,7 @@ function headOf({ stream }, go) {
     event.preventDefault();
     go({});
   };
-  const mapped = stream.map_index >= 0 ? ` [${stream.map_index}]` : "";
+  const mapped = stream.map_index >= 0 ? ` [${stream.map_index}]` : stream.key ? ` ${stream.key}` : "";
   const path = make("nav", { "aria-label": "Path" }, make("a", { href: "?", onclick: back }, "Streams"), " / ", stream.dag_id);
   const rest = stream.resumes_at ? [" (", timeUntil(stream.resumes_at), ")"] : [];
   const state = make("p", { class: "state" }, make("span", {}, stateText(stream)), rest);

@@ -1,15 +1,13 @@
-"""State of a quota, read from the keys in a store: reservations, the queue and the vendor's own count.
+"""State of a quota, read from the keys in a store.
 
-The keys hold all data, so one listing reads the state. Times are seconds since 1970, with milliseconds, by the writer's
-clock::
+Times are seconds since 1970, with milliseconds, by the writer's clock::
 
     connect_quota/<quota>/hold/<id>/<written at>/<requests>/<at once>     a reservation
     connect_quota/<quota>/sent/<id>/<requests>@<when>+<requests>@<when>   its sent requests, once the job has ended
     connect_quota/<quota>/wait/<rank>/<since>/<asker>/<requests>/<back>   a waiting task, which looks again at <back>
     connect_quota/<quota>/said/<when>/<used>/<limit>/<seconds to wait>    the vendor's own count
 
-A hold (reservation) counts in full until its sent requests replace it. If the task was killed before, all count as sent
-at the end of its validity.
+A hold (reservation) counts in full until its sent requests replace it, or until its validity ends.
 """
 
 from __future__ import annotations
@@ -152,7 +150,6 @@ class QuotaBook:
     # Usage
 
     def _counted_requests(self) -> Iterator[tuple[int, float, float]]:
-        """Yield (number, earliest send time, latest send time) of each group of requests."""
         for hold in self.holds.values():
             if hold.id not in self.sent:
                 yield hold.requests, hold.at, hold.at + self.quota.valid_seconds
@@ -173,10 +170,7 @@ class QuotaBook:
         return max(self.said, key=lambda usage: usage.at, default=None)
 
     def requests_by_others(self, clock_seconds: float) -> int:
-        """Estimate how many requests of the account's other users count, from the vendor's count.
-
-        Assumes that they were spread over the hour before it, so they expire one by one in the following hour.
-        """
+        """Estimate how many requests of the account's other users count, from the vendor's count."""
         usage = self.latest_vendor_usage
         if usage is None or clock_seconds >= usage.at + self.quota.seconds:
             return 0
@@ -216,10 +210,7 @@ class QuotaBook:
         return min(own_entries, key=lambda waiting: (waiting.since, -waiting.back), default=None)
 
     def requests_ahead(self, claim: QuotaClaim, since: float, clock_seconds: float) -> int:
-        """Return how many requests the tasks ahead in the queue claim.
-
-        Ignores a task that should have looked again long ago.
-        """
+        """Return how many requests the tasks ahead in the queue claim."""
         own_position = (claim.rank, since, claim.asker)
         alive_claims = {
             waiting.asker: waiting.requests
@@ -259,7 +250,7 @@ class QuotaBook:
     # Expiry
 
     def expired_names(self, clock_seconds: float) -> list[str]:
-        """Return expired keys, without the prefix. A hold comes before its sent requests."""
+        """Return expired keys, without the prefix."""
         margin = self.quota.seconds / 10
         counted_seconds = self.quota.seconds + self.quota.slack_seconds + margin
         lasting = self.quota.valid_seconds + counted_seconds

@@ -20,10 +20,9 @@ _CLOCKS_DIFFER_SECONDS = 5.0
 class Quota:
     """Limits that all runs, tasks and DAGs of one vendor project share.
 
-    :param name: of project and API, equal for all users. Part of keys, so not a secret.
+    :param name: of project and API, without secrets.
     :param requests: most in any span of ``seconds``.
-    :param per_second: most in a second. Each job keeps it alone, without counting other jobs' requests.
-    :param at_once: most concurrent requests.
+    :param per_second: most in a second. Kept by each job alone.
     """
 
     name: str
@@ -34,28 +33,28 @@ class Quota:
 
     @property
     def slack_seconds(self) -> float:
-        """Largest expected clock difference of two workers. Each request counts for this much longer."""
+        """Largest expected clock difference of two workers."""
         return min(_CLOCKS_DIFFER_SECONDS, self.seconds / 100)
 
     @property
     def valid_seconds(self) -> float:
-        """Validity of a reservation. No request is sent under it later."""
+        """Validity of a reservation."""
         return self.seconds / 4
 
     @property
     def lag_seconds(self) -> float:
-        """Time before a reservation's end in which no request is started, because sending takes time."""
+        """Time before a reservation's end in which no request is started."""
         return min(60.0, self.valid_seconds / 10)
 
     @property
     def grace_seconds(self) -> float:
-        """How late a waiting task may return, perhaps for lack of a worker, and keep its place in the queue."""
+        """How late a waiting task may return and keep its place in the queue."""
         return self.seconds / 30
 
     def with_settings(self, settings: Any, settings_label: str) -> Quota:
         """Return the quota with changed limits.
 
-        :param settings: numbers by field name, or None for no change.
+        :param settings: numbers by field name, or None.
         :raises ConfigError: a setting is unknown or invalid.
         """
         if settings is None:
@@ -81,7 +80,6 @@ class Quota:
 def quotas_from_extra(extra: Mapping[str, Any], vendors: Mapping[str, Quota]) -> dict[str, Quota]:
     """Return a vendor's quotas, changed by the field ``limits`` of a connection's extra.
 
-    :param vendors: default quota by API name.
     :raises ConfigError: the field is invalid.
     """
     name = next(iter(vendors))
@@ -131,10 +129,9 @@ def as_key_part(text: str) -> str:
 class QuotaClaim:
     """The part of a quota that a task needs.
 
-    :param asker: id of the task, equal for all its tries.
-    :param requests: number that its days need if no request fails.
-    :param least: smallest part with which the task starts.
-    :param spare: additional requests for failed polls, if there is plenty of room.
+    :param asker: id of the task.
+    :param least: smallest useful part.
+    :param spare: additional requests for failed polls.
     :param width: most concurrent requests.
     :param rank: place in the queue: 0 for today's run, 1 for a backfill or catchup.
     """

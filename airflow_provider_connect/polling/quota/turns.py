@@ -2,17 +2,13 @@
 
 No writer changes another writer's keys:
 
-1. First look: if there is no room, or earlier tasks claim it, the task waits in the queue.
+1. First look: without room, or if earlier tasks claim it, the task waits in the queue.
 2. The task writes a hold (reservation): a key of its own.
-3. Second look: the task counts all holds. If they fit together, it may send. Otherwise it deletes its hold and looks
-   again.
+3. Second look: if all holds fit together, it may send. Otherwise it deletes its hold and looks again.
 
-The limit is never passed. If several holds are too many together, the task that wrote the last one counts all of them
-in the second look and gives way, whatever the delays and clocks. Clocks matter only for how long a request counts, and
-may differ by :attr:`.Quota.slack_seconds`.
+The limit is never passed, whatever the delays and clocks. Clocks may differ by :attr:`.Quota.slack_seconds`.
 
-No task starves. Later tasks leave the room to earlier entries of the queue. An entry expires if its task does not
-return in time.
+No task starves.
 """
 
 from __future__ import annotations
@@ -58,9 +54,8 @@ class KeyStore(Protocol):
 class Grant:
     """A part of the quota that a task may use.
 
-    :param width: most concurrent requests.
     :param until: end of the permission, by the task's own clock.
-    :param requests_left: requests that are still unreserved.
+    :param requests_left: unreserved requests.
     """
 
     hold: Hold
@@ -93,7 +88,7 @@ class Turns:
     def reserve(self, claim: QuotaClaim) -> Grant | QuotaWait:
         """Reserve a part of the quota. Without room, returns the time of the next attempt.
 
-        Takes one or two listings, and a few seconds if other tasks reserve concurrently.
+        Takes one or two listings.
         """
         for look in range(_LOOKS):
             book, since = self._look(claim)
@@ -149,7 +144,6 @@ class Turns:
         return QuotaBook.read(self.quota, self.store.keys(prefix_of(self.quota)))
 
     def _room_next_to(self, hold: Hold) -> int | None:
-        """List the keys again. Returns the room besides all holds, or None if they don't fit together."""
         book = self._book()
         clock_seconds = self.now()
         slots = book.free_slots(clock_seconds)
@@ -199,12 +193,12 @@ class NoRoomError(QuotaError):
 def reserve_request(
     turns: Turns | None, asker: str, on_trouble: Callable[[str], None], send_times: Sequence[float]
 ) -> Iterator[None]:
-    """Reserve one request for a person, who does not queue, while the block runs. Records a vendor's refusal.
+    """Reserve one request for a person, who does not queue, while the block runs.
 
     :param turns: None counts no request.
-    :param on_trouble: called with a text if the store is unreachable. The request is then sent without a count.
-    :param send_times: the block adds the times of its requests.
-    :raises NoRoomError: there is no room for a request.
+    :param on_trouble: called with a text if the store is unreachable, and the request is sent uncounted.
+    :param send_times: times of the block's requests.
+    :raises NoRoomError: no room.
     """
     grant = without_store_errors(lambda: _reserve_for_person(turns, asker), on_trouble) if turns is not None else None
     try:
@@ -225,7 +219,7 @@ def record_refusal(turns: Turns | None, error: QuotaError, on_trouble: Callable[
 
 
 def without_store_errors(step: Callable[[], _T], on_trouble: Callable[[str], None]) -> _T | None:
-    """Run a step that uses the store. Returns None if the store is unreachable."""
+    """Run a step that uses the store, None if unreachable."""
     try:
         return step()
     except NoRoomError:

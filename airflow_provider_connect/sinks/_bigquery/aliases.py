@@ -1,8 +1,4 @@
-"""Names of the sink's SQL aliases, variables and columns. No source column may have one of them.
-
-In BigQuery an alias hides a column of that name, and a column hides a variable. So every table of a statement has an
-alias from here, which qualifies every column. Bare names stand only in the column list of an INSERT and on the left
-side of SET, where they always mean columns of the changed table.
+"""Names of the sink's SQL aliases, variables and columns, which no source column may have.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/reference/standard-sql/query-syntax#alias_clause,
 …/procedural-language (2026-11).
@@ -12,13 +8,10 @@ from __future__ import annotations
 
 # The first three occur several times for each column in a script of at most 1 MB, so they are short.
 TARGET = "connect_t"
-"""Alias of the target, or of one table of a template."""
 STAGED = "connect_s"
-"""Alias of the staging table."""
 NEWEST = "connect_n"
 """Alias of the newest staged row of each key, in the target's types."""
 TOMBSTONE = "connect_tombstone"
-"""Alias of the tombstones, the table of deleted keys."""
 LEDGER = "connect_ledger"
 """Alias of the ledger, the erase list or the notes."""
 REJECT = "connect_reject"
@@ -33,9 +26,9 @@ FILLED = "connect_filled"
 NEWEST_DAY = "connect_newest_day"
 """Variable of the publish script: the day of the newest published snapshot, or NULL."""
 NEWEST_SPAN = "connect_newest_span"
-"""Variable of the publish script: number of the span that an increment follows, or NULL. Used over the ledger alone."""
+"""Variable of the publish script: number of the span that an increment follows, or NULL."""
 PEOPLE = "connect_people"
-"""Variable of the erase script: digests of the erased values. A literal would be repeated for each table."""
+"""Variable of the erase script: digests of the erased values."""
 
 SPAN = "connect_span"
 """Column of a target of increments with ``replace``: number of the span that a row came with."""

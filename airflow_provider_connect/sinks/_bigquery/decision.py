@@ -1,11 +1,4 @@
-"""Scripts that decide in the ledger, in one transaction, about a publish or a confirmation.
-
-``outcome`` in the result holds the decision. A refusal raises no error. A publish changes the fence row a second time
-only if definition or task differ: BigQuery allows 25 changes of one table in ten seconds.
-
-A confirmation records that a poll returned the published rows again. It copies the day's newest ledger row, with
-``checks`` one higher and its own run and poll time, so that an older answer is refused.
-"""
+"""Scripts that decide in the ledger, in one transaction, about a publish or a confirmation."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -55,9 +48,9 @@ def transaction_script(
     Its last statement returns one row: ``answer_columns`` and this token's ledger row, else the newest row.
 
     :param outcome: result if no case applies. Only then the script runs ``changes``.
-    :param outcome_cases: SQL conditions and outcomes that prevent a change. The first true condition decides.
+    :param outcome_cases: SQL conditions and outcomes that prevent a change, the first true one decides.
     :param seen_columns: type and SQL of additional columns of ``seen``, the ledger state that the script reads.
-    :param lookups: statements between the change of the fence row and the read of the ledger.
+    :param lookups: statements before the read of the ledger.
     """
     stream, day = stream_condition(step.target, step.key), literal(step.publish.day.date)
     day_condition, token = f"{LEDGER}.day = {day}", f"{LEDGER}.token = {literal(step.publish.intent.token)}"
@@ -109,7 +102,6 @@ FROM (SELECT 1 AS one) AS connect_one LEFT JOIN (
 
 
 def own_rows_condition(step: LedgerStep) -> str:
-    """Return the SQL condition for the stream's rows in a ledger."""
     connector, stream = literal(step.key.connector), literal(step.key.stream)
     return f"{LEDGER}.connector = {connector} AND {LEDGER}.stream = {stream}"
 
@@ -137,7 +129,6 @@ def list_changed_condition(seen: SeenPublish) -> str:
 
 
 def missing_fence_error(step: LedgerStep) -> RetriableError:
-    """Return the error for a ledger without the stream's fence row."""
     return RetriableError(
         f"{step.action}: ledger {step.ledger.id} has lost the fence row of this stream. Nothing was changed. The "
         "next try restores it if the ledger's other rows exist. Find out who deletes from the ledger"
@@ -145,7 +136,6 @@ def missing_fence_error(step: LedgerStep) -> RetriableError:
 
 
 def newest_row_of(answer: dict[str, Any]) -> LedgerRow | None:
-    """Return the newest ledger row from a script's result."""
     return None if answer["newest"] is None or answer["day"] is None else ledger_row(answer)
 
 
@@ -158,7 +148,6 @@ def redefined_cases(publish: Publish) -> list[tuple[str, str]]:
 
 
 def definition_statements(step: LedgerStep) -> list[str]:
-    """Return the statement that writes the definition, if any, into the fence row."""
     if step.publish.definition is None:
         return []
     definition, task = literal(step.publish.definition), literal(step.publish.intent.task)
@@ -171,7 +160,6 @@ def definition_statements(step: LedgerStep) -> list[str]:
 
 
 def confirm_script(step: LedgerStep) -> str:
-    """Return the confirmation's script, whose result :func:`confirmed_row` reads."""
     newest = f"{followed_rows_condition(step)} AND {LEDGER}.generation = {LEDGER}.newest"
     # The answer of an earlier version is unknown: NULL, as for a missing day.
     is_other = f"COALESCE(seen.answer != {literal(step.publish.answer)}, TRUE)"
@@ -206,7 +194,7 @@ def _copy_row_statement(step: LedgerStep) -> str:
 def confirmed_row(step: LedgerStep, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`confirm_script`.
 
-    :raises OvertakenError: another writer has published or confirmed the day since the poll.
+    :raises OvertakenError: the ledger changed since the poll.
     :raises RetriableError: the stream's fence row is lost.
     """
     outcome = answer["outcome"]

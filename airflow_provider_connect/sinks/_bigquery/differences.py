@@ -1,9 +1,6 @@
-"""Counts the rows that a reload adds, changes and removes, by one query before the publish script.
+"""Counts the rows that a reload adds, changes and removes, by one query.
 
-Inside the script the query would delay other publishers and could fail the day. The counts are still exact: the script
-publishes only if the compared generation is still the newest.
-
-Rows are compared as text. So NULL equals NULL and JSON's ``null``, and NaN equals NaN.
+Values are compared as text: NULL equals NULL and JSON's ``null``.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -74,7 +71,6 @@ def is_reload(plan: PublishPlan) -> bool:
 
 
 def is_partitioned_by_day(table: Any) -> bool:
-    """Return True if a table has a partition for each day."""
     return table is not None and table_partitioning(table)[0] == DAY
 
 
@@ -85,10 +81,9 @@ def _is_day_in_one_partition(api: BigQueryApi, plan: PublishPlan) -> bool:
 
 
 def differences_query(plan: PublishPlan) -> str:
-    """Return the query that counts. Its row has the fields of :class:`~.stage.differences.Differences`.
+    """Return the query that counts.
 
-    Columns without any value in the earlier state are not compared. Of rows with one key, identical rows of both states
-    are paired first.
+    Columns without any value in the earlier state are not compared. Identical rows of one key are paired first.
     """
     key = _record_key_column(plan.layout.columns)
     assert key is not None
@@ -118,10 +113,6 @@ FROM row_keys"""
 
 
 def _earlier_state(plan: PublishPlan, joined: str = "") -> str:
-    """Return the FROM clause for the day's earlier rows, for a template from all tables that had rows.
-
-    A row that moves to another table counts as changed, because its table's column changes.
-    """
     this_day = f"{TARGET}.{quoted(DAY)} = {literal(plan.row.day)}"
     if plan.marks_spans:
         first_span = span_lookups(plan)["first_span"]

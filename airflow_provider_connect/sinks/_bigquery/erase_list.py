@@ -1,10 +1,4 @@
-"""A target's erase list: a table of keyed digests. The fence rows of all streams hold the list's version.
-
-A longer list changes all fence rows, and each publish or confirmation changes one. So BigQuery commits only one of two
-such transactions. The other finds a newer version than its attempt has seen, and is refused.
-
-Earlier versions of this package kept one list for each stream. All are read as one.
-"""
+"""A target's erase list: a table of keyed digests."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -46,12 +40,10 @@ MAX_DIGESTS_PER_VERSION = 10_000
 
 
 def erase_list_table(target: TableRef) -> TableRef:
-    """Return the table of a target's erase list."""
     return target.sibling(f"{target.table}__erased")
 
 
 def newest_version_sql(target: TableRef) -> str:
-    """Return SQL for the newest version in an erase list's table."""
     return (
         f"(SELECT MAX({LEDGER}.version) FROM {erase_list_table(target).sql} AS {LEDGER} "
         f"WHERE {target_condition(target)})"
@@ -59,7 +51,6 @@ def newest_version_sql(target: TableRef) -> str:
 
 
 def raise_version_statement(ledger: TableRef, target: TableRef, version: int) -> str:
-    """Return the statement that raises the erase list's version in a target's fence rows."""
     behind_condition = f"{LEDGER}.day IS NULL AND COALESCE({LEDGER}.erased, 0) < {literal(version)}"
     return (
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = {literal(version)} "
@@ -68,10 +59,6 @@ def raise_version_statement(ledger: TableRef, target: TableRef, version: int) ->
 
 
 def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
-    """Return the statements with which a person empties an erase list.
-
-    They delete the list first, because preflight restores an existing list's version.
-    """
     return (
         f"DELETE FROM {erase_list_table(target).sql} AS {LEDGER} WHERE {target_condition(target)}; "
         f"UPDATE {ledger.sql} AS {LEDGER} SET erased = NULL WHERE {target_condition(target)} AND {LEDGER}.day IS NULL"
@@ -81,7 +68,7 @@ def empty_list_statements(ledger: TableRef, target: TableRef) -> str:
 def read_erase_list(api: BigQueryApi, target: TableRef, version: int) -> EraseList:
     """Return a target's erase list, up to ``version``.
 
-    :raises ConfigError: the list is lost, or was changed by hand.
+    :raises ConfigError: the list is lost or was changed.
     """
     if not version:
         return EraseList()
@@ -135,7 +122,7 @@ def extend_list_script(
 ) -> str:
     """Return the script that adds digests to an erase list, unless its version has changed.
 
-    The result has the number of fence rows (``fences``) and the previous version (``erased``).
+    Its result: number of fence rows (``fences``), previous version (``erased``).
     """
     fences = f"{target_condition(target)} AND {LEDGER}.day IS NULL"
     values = {

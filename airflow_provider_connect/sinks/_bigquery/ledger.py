@@ -1,10 +1,8 @@
-"""The ledger: a table with a row for every publish and confirmation, and one fence row for each stream.
+"""The ledger: a row for every publish and confirmation, and one fence row for each stream.
 
-A day's current row is its newest generation with the last confirmation. Every publish, confirmation and erase first
-changes the stream's fence row (``day`` NULL, generation 0), so two of them cannot commit at the same time. The fence
-row also holds the erase list's version (:mod:`.erase_list`) and the definition in force (:mod:`.ledger_rows`).
+The fence row (``day`` NULL, generation 0) also holds the erase list's version and the definition in force.
 
-The target's label ``connect_ledger`` names its ledger, so a lost or emptied ledger is not mistaken for a new one.
+The target's label ``connect_ledger`` names its ledger.
 """
 
 from __future__ import annotations
@@ -64,9 +62,9 @@ LEDGER_LABEL = "connect_ledger"
 
 @dataclass(frozen=True)
 class BigQueryLedger(Ledger):
-    """Ledger of one stream in one table. Each read is one query over one table.
+    """Ledger of one stream in one table. Each read is one query.
 
-    :param on_published_day: with ``refuse``, :meth:`published` raises if another intent has published the day.
+    :param on_published_day: ``refuse`` lets :meth:`published` raise for another intent's day.
     """
 
     api: BigQueryApi
@@ -78,11 +76,9 @@ class BigQueryLedger(Ledger):
     is_merged: bool = False
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the ledger row of a day's newest publish, or None."""
         return next(iter(self.between(day, day)), None)
 
     def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
-        """Return the ledger row of each day's newest publish, by one query."""
         rows = self._read_rows(_rows_between(first, last))
         return day_rows(rows)
 
@@ -91,7 +87,6 @@ class BigQueryLedger(Ledger):
         return newest_rows(self._read_rows(_rows_between(first, last)))
 
     def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
-        """Return the publish that the day's next one follows (:meth:`.Ledger.newest`)."""
         if kind == "increment":
             return self.newest_increment(day, "")
         if kind == "day" or not self.replaces_whole:
@@ -100,7 +95,6 @@ class BigQueryLedger(Ledger):
         return ledger_row(rows[0]) if rows else None
 
     def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
-        """Return the publish that a run's increment must follow, by one query."""
         stream, ledger = stream_condition(self.target, self.key), self.ledger.sql
         number = own_span_number(ledger, stream, day, run)
         is_own = f"COALESCE({LEDGER}.span_number = {number}, FALSE)"
@@ -121,10 +115,6 @@ class BigQueryLedger(Ledger):
         return row.model_copy(update={"span": row.span.model_copy(update={"run": run if rows[0]["is_own"] else None})})
 
     def _require_one_span(self, day: dt.date, *, is_own: bool) -> None:
-        """Check that a merge repeats a day's only increment, or that the day has none.
-
-        Tombstones of a merge know their day alone, so the clear of an earlier run could bring rows back.
-        """
         span_rows = self.span_rows(day, day)
         if len(span_rows) > 1:
             raise several_spans_error(day, len(span_rows))
@@ -132,7 +122,7 @@ class BigQueryLedger(Ledger):
             raise second_span_error(day, span_rows[0].run or None)
 
     def published(self, day: dt.date, token: str) -> LedgerRow | None:
-        """Return the row that an intent published for a day, even if a newer publish followed.
+        """Return the row that an intent published for a day, if any.
 
         :raises ConfigError: append mode, and another intent has published the day.
         """
@@ -148,7 +138,6 @@ class BigQueryLedger(Ledger):
         return None
 
     def days(self) -> DaySet:
-        """Return all published days."""
         rows = self._read(f"SELECT DISTINCT {LEDGER}.day", f"AND {LEDGER}.day IS NOT NULL")
         return DaySet.from_dates(row["day"] for row in rows)
 
@@ -161,9 +150,9 @@ class BigQueryLedger(Ledger):
         return {row["name"]: bool(row["there"]) for row in rows}
 
     def erased(self) -> EraseList:
-        """Return the target's erase list. Takes a second query if the list is not empty.
+        """Return the target's erase list. Takes a second query unless the list is empty.
 
-        :raises ConfigError: the list is lost, or was changed by hand.
+        :raises ConfigError: the list is lost or was changed.
         """
         try:
             rows = self._read(
@@ -177,7 +166,6 @@ class BigQueryLedger(Ledger):
         return read_erase_list(self.api, self.target, version)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest publish, from the fence row."""
         try:
             rows = self._read(f"SELECT {FENCE_COLUMNS}", f"AND {LEDGER}.day IS NULL")
         except ColumnError:  # no preflight has upgraded the ledger yet
@@ -221,7 +209,6 @@ class BigQueryLedger(Ledger):
 
 
 def _rows_between(first: dt.date, last: dt.date) -> str:
-    """Return SQL conditions and order for the publishes of some days."""
     return (
         f"AND {LEDGER}.day BETWEEN {literal(first)} AND {literal(last)}\n"
         f"ORDER BY {column_list(('day', 'generation', 'checks'), LEDGER)}"
@@ -229,7 +216,6 @@ def _rows_between(first: dt.date, last: dt.date) -> str:
 
 
 def _require_unpublished(api: BigQueryApi, target: TableRef, ledger: TableRef) -> None:
-    """Raise an error unless a missing ledger never existed, or is gone with its dataset."""
     name = f"{ledger.project}.{ledger.dataset}"
     try:
         api.call(f"read dataset {name}", api.client.get_dataset, name, retry_missing_seconds=SETTLE_SECONDS)
@@ -293,12 +279,10 @@ def ensure_ledger(
 ) -> int:
     """Create ledger table and fence row if missing, and label the target. Returns the erase list's version.
 
-    Takes three reads and a query, once a job. Two concurrent jobs may add two fence rows, which is harmless: a publish
-    changes both. A restored ledger gets the erase list's version again, and a lost fence row the newest publish's
-    definition.
+    A restored ledger gets the erase list's version again, and a lost fence row the newest publish's definition.
 
-    :raises ConfigError: the table of that name is no ledger, the ledger is lost, the target has another ledger, or a
-        replacing publish would delete rows of another stream.
+    :raises ConfigError: the ledger is foreign or lost, the target has another, or a publish would delete rows of
+        another stream.
     """
     label = _ledger_label(find_table(api, target))
     if label is not None:

@@ -1,8 +1,4 @@
-"""Columns of a ledger, and the SQL that reads and writes its rows.
-
-The stream's fence row holds the definition in force and the task that published under it. Every publish changes that
-row, so both are of the last commit, whatever the clocks show.
-"""
+"""Columns of a ledger, and the SQL that reads and writes its rows."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -99,11 +95,11 @@ MISSING_IN_RECENT = {"definition": literal(None)}
 MISSING_IN_OLDEST = {"checks": "0", "answer": literal(None), "span": literal(None), **MISSING_IN_RECENT}
 """SQL values for columns of :data:`LEDGER_ROW` that ledgers of earlier versions lack."""
 FENCE_COLUMNS = f"MAX({LEDGER}.definition) AS definition, MAX({LEDGER}.run) AS task"
-"""SQL columns of a stream's fence row. MAX makes one row of two, which every publish changes alike."""
+"""SQL columns of a stream's fence row."""
 
 
 def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) -> str:
-    """Return SQL that reads an earlier version's ledger as if it had the missing columns.
+    """Return SQL that reads an earlier ledger as if it had the missing columns.
 
     :param missing_columns: SQL value of each missing column.
     """
@@ -114,7 +110,6 @@ def upgraded_ledger_sql(ledger: TableRef, missing_columns: Mapping[str, str]) ->
 
 
 def ledger_row(values: dict[str, Any]) -> LedgerRow:
-    """Convert a row of :data:`LEDGER_COLUMNS` to a ``LedgerRow``."""
     common_values = {name: values[name] for name in LedgerRow.model_fields if name in values}
     return LedgerRow(
         **common_values
@@ -130,7 +125,7 @@ def ledger_row(values: dict[str, Any]) -> LedgerRow:
 def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expressions: str) -> dict[str, str]:
     """Return the SQL values of a new ledger row by column, in the ledger's order.
 
-    :param expressions: SQL values that replace the row's, or that the row lacks.
+    :param expressions: SQL values that replace the row's.
     """
     number, span = (row.span.number, row.span.model_dump_json()) if row.span is not None else (None, None)
     texts = {name: literal(getattr(row, name)) for name in ("token", "attempt", "run", "digest", "reference", "link")}
@@ -155,7 +150,7 @@ def ledger_values(target: TableRef, key: StreamKey, row: LedgerRow, **expression
 
 
 def key_values(target: TableRef, key: StreamKey) -> dict[str, str]:
-    """Return the SQL values, by column, that identify a stream in ledger, notes and erase list."""
+    """Return the SQL values that identify a stream in ledger, notes and erase list, by column."""
     return {"target": literal(target.id), "connector": literal(key.connector), "stream": literal(key.stream)}
 
 
@@ -165,21 +160,20 @@ def target_condition(target: TableRef) -> str:
 
 
 def stream_condition(target: TableRef, key: StreamKey) -> str:
-    """Return the SQL condition for a stream's rows of a target."""
     return " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in key_values(target, key).items())
 
 
 def newest_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
     """Return the newest ledger row of each day and, for increments, of each of its spans.
 
-    :param values: rows of :data:`LEDGER_COLUMNS`, each day's in the order of generations and checks.
+    :param values: rows of :data:`LEDGER_COLUMNS`, oldest first.
     """
     rows = (ledger_row(row) for row in values)
     return list({(row.day, row.span_number): row for row in rows}.values())
 
 
 def day_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
-    """Return one ledger row for each day, as :func:`.ledger.day_row` makes it. ``values`` as in :func:`newest_rows`."""
+    """Return one ledger row for each day, as :func:`.ledger.day_row` makes it."""
     by_day: dict[dt.date, list[LedgerRow]] = {}
     for row in newest_rows(values):
         by_day.setdefault(row.day, []).append(row)
@@ -188,35 +182,27 @@ def day_rows(values: Iterable[dict[str, Any]]) -> list[LedgerRow]:
 
 
 def first_span_condition(number: int | None) -> str:
-    """Return the condition of the publish script that a span is its day's first, which has the rows without a number.
-
-    :param number: number of the span.
-    """
+    """Return the condition of the publish script that a span is its day's first."""
     return f"COALESCE({literal(number)} <= first_span, TRUE)"
 
 
 def own_span_number(ledger: str, stream: str, day: dt.date, run: str) -> str:
     """Return SQL for the number of the span of a day that belongs to a run, or NULL.
 
-    :param ledger: SQL of the ledger.
-    :param stream: SQL condition for the stream's rows.
+    :param stream: SQL condition of the stream's rows.
     """
     rows = f"FROM {ledger} AS {LEDGER} WHERE {stream} AND {LEDGER}.day = {literal(day)}"
     return f"(SELECT MAX({LEDGER}.span_number) {rows} AND {LEDGER}.run = {literal(run)})"
 
 
 def definition_in_force_of(fence_values: Mapping[str, Any]) -> DefinitionInForce | None:
-    """Convert a row of :data:`FENCE_COLUMNS` to the definition in force."""
     if fence_values["definition"] is None:
         return None
     return DefinitionInForce(fence_values["definition"], digest_of(task_of(fence_values["task"] or "")))
 
 
 def last_definition_query(ledger: TableRef, stream: str) -> str:
-    """Return a query for ``definition`` and ``run`` of a stream's newest publish, to restore a lost fence row.
-
-    Ignores publishes without a definition, confirmations and erases. Only here the time of the publish decides.
-    """
+    """Return a query for ``definition`` and ``run`` of a stream's newest publish with a definition."""
     erases = erase_run(0).removesuffix("0")
     return (
         f"SELECT 1 AS one, {LEDGER}.definition, {LEDGER}.run FROM {ledger.sql} AS {LEDGER}\n"

@@ -1,8 +1,7 @@
-"""Makes names that BigQuery accepts from any text: columns, suffixes of table names, job ids, labels.
+"""Makes names that BigQuery accepts: columns, suffixes of table names, job ids, labels.
 
-A column keeps its name if the name is legal and free, or if the table has it. Otherwise a hash is added: see "Names of
-columns" in ``docs/bigquery.md``. The vendor's rules: https://cloud.google.com/bigquery/docs/schemas#column_names,
-…/schemas#flexible-column-names, …/labels-intro (2026-11).
+The vendor's rules: https://cloud.google.com/bigquery/docs/schemas#column_names, …/schemas#flexible-column-names,
+…/labels-intro (2026-11).
 """
 
 from __future__ import annotations
@@ -18,10 +17,10 @@ from airflow_provider_connect.values.hashed_names import HASH_SUFFIX_CHARS, has_
 DAY = "day"
 POSITION_COLUMN = "connect_position"
 SINK_COLUMNS = frozenset({DAY, POSITION_COLUMN, *RESERVED})
-"""Columns that the sink adds, and names in its SQL. Source columns with such names are renamed."""
+"""Columns that the sink adds, and names in its SQL."""
 
 TABLE_COLUMN = name_with_hash("connect_table", name_hash("connect_table"))
-"""Staging column for the name of a row's table. Source columns cannot have this name, which ends in a hash."""
+"""Staging column for the name of a row's table."""
 
 MAX_NAME = 300
 MAX_LABEL = 63
@@ -51,11 +50,10 @@ def legal_names(
 ) -> dict[str, str]:
     """Return the legal column name of each source name, unique without regard to case.
 
-    The order of ``names`` does not matter. Of names that differ only in case or in the encoding of a letter, one stays:
-    the table's, else the first in code point order (capitals first). The others get a hash.
+    The order of ``names`` does not matter. Of names equal in all but case or encoding, the table's stays, else the
+    first in code point order. The others get a hash.
 
-    :param existing: the table's columns, in their own case. A source name among them stays.
-    :param reserved: unavailable names, in lower case.
+    :param existing: the table's columns, in their own case.
     :raises DataError: a name is repeated, or two hashes are equal.
     """
     if repeated := sorted({repr(name) for name in names if names.count(name) > 1}):
@@ -85,7 +83,6 @@ def _fold(name: str) -> str:
 
 
 def _is_legal(name: str) -> bool:
-    """Return True if a new column may have this name: letters, their marks and digits of any script, and ``_``."""
     if name.isascii():
         return _LEGAL.fullmatch(name) is not None
     kinds = [unicodedata.category(character)[0] if character != "_" else "L" for character in name]
@@ -93,7 +90,6 @@ def _is_legal(name: str) -> bool:
 
 
 def _is_free(name: str, reserved: Collection[str]) -> bool:
-    """Return True if neither BigQuery nor the sink reserves the name, and the name has no hash."""
     lower = name.lower()
     return (
         not lower.startswith(_RESERVED)
@@ -114,7 +110,7 @@ def _hashed(name: str) -> str:
 def legal_table_suffix(text: str) -> str:
     """Return ``text`` as a unique suffix of a table's name.
 
-    A text with other characters than letters, digits and ``-`` (which becomes ``_``) gets a hash.
+    Any other than letters, digits and ``-`` (which becomes ``_``) gives a hash.
     """
     if re.fullmatch(rf"[A-Za-z0-9-]{{1,{_MAX_SUFFIX}}}", text):
         return text.replace("-", "_")

@@ -1,7 +1,7 @@
 """Ledger notes: facts of a stream that belong to no day, in a table next to the ledger.
 
-Rows are only added. Two writers may both add a note, so readers take the oldest row. Reading needs no query: BigQuery
-lists a small table's rows free of charge (https://cloud.google.com/bigquery/docs/best-practices-costs, 2026-11).
+Reading needs no query: listing a small table's rows is free
+(https://cloud.google.com/bigquery/docs/best-practices-costs, 2026-11).
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -37,12 +37,11 @@ NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
 
 
 def notes_table(target: TableRef) -> TableRef:
-    """Return the table of notes of a target's streams."""
     return target.sibling(f"{target.table}__notes")
 
 
 def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[LedgerNote]:
-    """Return a stream's notes, oldest first. Takes one call, but no query."""
+    """Return a stream's notes, oldest first. Takes one call, no query."""
     from google.cloud import bigquery
 
     notes = notes_table(target)
@@ -67,7 +66,7 @@ def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[Ledge
 def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerNote) -> None:
     """Add a note unless it exists, and create the table of notes if missing.
 
-    :raises ConfigError: a foreign table has that table's name, or rights are missing.
+    :raises ConfigError: a foreign table, or no rights.
     :raises RetriableError: BigQuery is unavailable.
     """
     notes = notes_table(target)

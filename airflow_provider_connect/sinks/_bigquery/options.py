@@ -1,8 +1,9 @@
-"""Options of the BigQuery sink. DAG files import this module: keep it light."""
+"""Options of the BigQuery sink."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import ClassVar, Literal, Self
 from urllib.parse import quote
 
@@ -11,8 +12,15 @@ from pydantic import Field, field_validator, model_validator
 from airflow_provider_connect.clients.bigquery.sql import MAX_TARGET_BYTES, TableRef, project_in_name
 from airflow_provider_connect.config import Options
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.merging import DELETE_WHERE_HELP, KEY_HELP, NEWEST_BY_HELP, merge_problem
+from airflow_provider_connect.stage.merging import (
+    DELETE_WHERE_HELP,
+    KEY_HELP,
+    NEWEST_BY_HELP,
+    merge_problem,
+    order_of_increments,
+)
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
+from airflow_provider_connect.stage.stream_names import names_streams
 from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
 from airflow_provider_connect.window import SourceKind
 
@@ -50,10 +58,37 @@ def head_of(table: str) -> str:
     return f"{dataset}.{head_name(template)}" if template else table
 
 
+def _require_table(table: str) -> None:
+    """Refuse a text that is no table's name. Raises ValueError."""
+    _, template = template_of(table)
+    if template and (problem := template_problem(template)):
+        raise ValueError(problem)
+    if "." in template.rpartition("}")[2]:
+        raise ValueError(f"{table!r}: a column may only be a part of the table's name, such as 'analytics.{{event}}'")
+    try:
+        table_ref = TableRef.parse(head_of(table), "the-connections-own")
+    except ConfigError as error:
+        raise ValueError(str(error)) from None
+    if len(table_ref.table.encode()) > MAX_TARGET_BYTES:
+        raise ValueError(
+            f"the table's name has {len(table_ref.table.encode())} bytes of UTF-8, but at most "
+            f"{MAX_TARGET_BYTES} are allowed, because the names of the ledger and of staging tables add a "
+            "suffix"
+        )
+
+
+def _soft_conflict(conflicts: Sequence[str]) -> str:
+    return (
+        "deletes='soft' is for one table that shows the newest snapshot, and cannot be combined with "
+        f"{' and '.join(conflicts)}. Leave one of them out"
+    )
+
+
 class BigQueryOptions(Options):
     """Options of the BigQuery sink."""
 
     name: ClassVar[str] = "bigquery"
+    stream_option: ClassVar[str] = "table"
     connection_types: ClassVar[dict[str, tuple[str, ...]]] = {"conn_id": ("google_cloud_platform", "gcpbigquery")}
 
     conn_id: str = Field(
@@ -62,7 +97,7 @@ class BigQueryOptions(Options):
     table: str = Field(
         description="'dataset.table', or 'project.dataset.table' for another project than the connection's. "
         "With a source column in the table's name, such as 'analytics.{event}', each event gets "
-        "its own table.",
+        "its own table. For a source of many tables, {schema} and {table} name a table each.",
         examples=["analytics.mixpanel_events"],
     )
     write_mode: Literal["replace", "merge", "append"] = Field(
@@ -164,23 +199,9 @@ class BigQueryOptions(Options):
     @field_validator("table")
     @classmethod
     def _is_table(cls, table: str) -> str:
-        _, template = template_of(table)
-        if template and (problem := template_problem(template)):
-            raise ValueError(problem)
-        if "." in template.rpartition("}")[2]:
-            raise ValueError(
-                f"{table!r}: a column may only be a part of the table's name, such as 'analytics.{{event}}'"
-            )
-        try:
-            table_ref = TableRef.parse(head_of(table), "the-connections-own")
-        except ConfigError as error:
-            raise ValueError(str(error)) from None
-        if len(table_ref.table.encode()) > MAX_TARGET_BYTES:
-            raise ValueError(
-                f"the table's name has {len(table_ref.table.encode())} bytes of UTF-8, but at most "
-                f"{MAX_TARGET_BYTES} are allowed, because the names of the ledger and of staging tables add a "
-                "suffix"
-            )
+        # With a stream's names, the table is validated when they are known.
+        if not names_streams(table):
+            _require_table(table)
         return table
 
     @field_validator("staging_dataset")
@@ -201,15 +222,19 @@ class BigQueryOptions(Options):
             raise ValueError("on_published_day: only with write_mode='append'")
         if self.write_mode != "replace" and self.differences != "counts":
             raise ValueError("differences: only with write_mode='replace'. The other modes count none")
-        if problem := self._partition_problem() or self._template_problem() or self._soft_delete_problem():
+        if problem := self._partition_problem() or self._soft_delete_problem():
+            raise ValueError(problem)
+        if not names_streams(self.table) and (problem := self._template_problem()):
             raise ValueError(problem)
         return self
 
-    def _template_problem(self) -> str | None:
+    def _template_problem(self) -> str | None:  # noqa: PLR0911  # a line for each option
         if self.tables is None:
             if self.max_tables != MAX_TABLES:
                 return "max_tables belongs to a table with a column in its name, such as 'analytics.{event}'"
             return None
+        if self.deletes == "soft":
+            return _soft_conflict(["a table with a column in its name"])
         if self.write_mode != "replace":
             return f"table={self.table!r}: a table for each value needs write_mode='replace'"
         if self.load_method == "load_job":
@@ -223,15 +248,11 @@ class BigQueryOptions(Options):
             "snapshot='daily'": self.snapshot == "daily",
             "write_mode='append'": self.write_mode == "append",
             "delete_where, which deletes rows whole": self.delete_where is not None,
-            "a table with a column in its name": self.tables is not None,
         }
         if self.deletes == "soft" and (
             conflicts := [option for option, is_set in conflicting_options.items() if is_set]
         ):
-            return (
-                "deletes='soft' is for one table that shows the newest snapshot, and cannot be combined with "
-                f"{' and '.join(conflicts)}. Leave one of them out"
-            )
+            return _soft_conflict(conflicts)
         return None
 
     def _partition_problem(self) -> str | None:
@@ -252,14 +273,14 @@ class BigQueryOptions(Options):
 
     @property
     def target(self) -> str:
-        """``bigquery://`` and the table as configured, with the connection's id if there is no project."""
+        """``bigquery://`` and the table, with the connection's id if there is no project."""
         return f"bigquery://{self._full_name}"
 
     @property
     def asset_uri(self) -> str:
         """``bigquery://project/dataset/table``, as in the Google provider's assets.
 
-        Without a project, the connection's id stands for it. Give the operator ``asset=`` for the real one.
+        Without a project, the connection's id stands for it.
         """
         dataset, template = template_of(self._full_name)
         table = quote(template)
@@ -280,24 +301,41 @@ class BigQueryOptions(Options):
         """Return True if a publish replaces the rows of all days."""
         return kind == "snapshot" and self.snapshot == "replace" and self.write_mode != "append"
 
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the options with ``newest_by`` if a merge of increments does not name it."""
+        if self.write_mode != "merge" or self.newest_by is not None:
+            return self
+        column = order_of_increments(tuple(self.key), columns)
+        return self if column is None else self.model_copy(update={"newest_by": column})
+
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return the problems of options that do not fit this kind of source."""
-        return soft_kind_problems(self.deletes, kind)
+        problems = soft_kind_problems(self.deletes, kind)
+        if names_streams(self.table) and (problem := self._column_problem() or self._template_problem()):
+            problems.append(problem)  # the source has one stream, so {table} is its column
+        return problems
+
+    def _column_problem(self) -> str | None:
+        try:
+            _require_table(self.table)
+        except ValueError as error:
+            return str(error)
+        return None
 
     def deletes_softly(self, kind: SourceKind) -> bool:
         """Return True if a publish marks vanished rows as deleted."""
         return self.deletes == "soft" and self.replaces_whole(kind)
 
     def identifies_by_key(self, kind: SourceKind) -> bool:
-        """Return True if rows are merged or soft-deleted by key, so that another key would double them."""
+        """Return True if rows are merged or soft-deleted by key."""
         return self.write_mode == "merge" or self.deletes_softly(kind)
 
     @property
     def keeps_spans(self) -> bool:
-        """True if each publish continues the one before it in one table. False if publishes only add rows."""
+        """True if each publish continues the one before it in one table."""
         return self.write_mode != "append" and self.tables is None
 
     @property
     def reloads(self) -> bool:
-        """True if a day may be published again. ``write_mode="append"`` would double it."""
+        """True if a day may be published again."""
         return self.write_mode != "append"

@@ -1,6 +1,6 @@
-"""Partitions of a table: requested by options, read from a table, and described in words.
+"""Partitions of a table: requested by options, read from a table, and described.
 
-Partitions only decide how much a query reads. A day's rows have its date in column ``day``.
+A day's rows have its date in column ``day``.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/partitioned-tables (2026-11).
 """
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def target_column_name(source: str, columns: Sequence[TargetColumn]) -> str:
     """Return the target's name of a source column in ``partition_by`` or ``cluster_by``.
 
-    :raises ConfigError: the source has no such column.
+    :raises ConfigError: no such column.
     """
     if source == DAY:
         return DAY
@@ -47,7 +47,6 @@ def requested_partitioning(options: BigQueryOptions, columns: Sequence[TargetCol
 
 
 def table_partitioning(table: Any) -> tuple[str, str | None]:
-    """Return a table's partition column and size."""
     if table.range_partitioning is not None:
         return str(table.range_partitioning.field), RANGE
     if table.time_partitioning is None:
@@ -72,7 +71,7 @@ def row_partition_sql(table: Any) -> str | None:
 def new_partitioning(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> Any:
     """Return the time partitioning of a new table.
 
-    :raises ConfigError: the options request ranges, which only a person can define.
+    :raises ConfigError: the options request ranges.
     """
     from google.cloud import bigquery
 
@@ -96,7 +95,6 @@ def range_table_advice(target: TableRef, column: str) -> str:
 
 
 def describe_partitioning(column: str, size: str | None) -> str:
-    """Describe a partitioning in words."""
     if column == NONE:
         return "not at all"
     if size == RANGE:
@@ -105,5 +103,4 @@ def describe_partitioning(column: str, size: str | None) -> str:
 
 
 def partitioning_as_options(column: str, size: str | None) -> str:
-    """Render a partitioning as the sink's options."""
     return f"partition_by={column!r}" + (f", partition_type={size!r}" if size else "")

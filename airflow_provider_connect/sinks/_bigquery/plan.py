@@ -1,4 +1,4 @@
-"""Plans of publishes and confirmations, made from manifest, staged rows and options. :mod:`.turns` runs them."""
+"""Plans of publishes and confirmations, made from manifest, staged rows and options."""
 
 from __future__ import annotations
 
@@ -19,10 +19,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class LedgerStep:
-    """Change of one day in the ledger, such as a confirmation. Refused if the ledger has changed since the poll.
+    """Change of one day in the ledger, refused if the ledger has changed since the poll.
 
-    :param staging: the attempt's staging table. For a confirmation, the prefix of the target's staging tables.
-    :param publish: the day, its intent, and the state seen before the poll.
+    :param staging: the attempt's staging table. For a confirmation, the prefix of all.
     """
 
     target: TableRef
@@ -33,7 +32,6 @@ class LedgerStep:
 
     @property
     def span_number(self) -> int | None:
-        """Number of the span that an increment read, or None."""
         return self.publish.manifest.span_number if self.publish.kind == "increment" else None
 
     @property
@@ -43,12 +41,10 @@ class LedgerStep:
 
     @property
     def key(self) -> StreamKey:
-        """Key of the stream."""
         return self.publish.key
 
     @property
     def action(self) -> str:
-        """Description of the step for messages."""
         return f"confirm {self.key} {self.publish.day} in {self.ledger.id}"
 
 
@@ -56,9 +52,8 @@ class LedgerStep:
 class PublishPlan(LedgerStep):
     """Changes of one publish, and the conditions that must hold for it.
 
-    :param row: the new ledger row. ``rows`` is the number of staged rows. The script sets ``generation``.
-    :param layout: the staging tables. With ``table_changes``, the target is a template's head, which has no rows.
-    :param streams: write streams that filled the staging table, if known.
+    :param row: the new ledger row, without its generation.
+    :param layout: the staging tables. With ``table_changes``, the target is a template's head.
     """
 
     row: LedgerRow
@@ -78,24 +73,22 @@ class PublishPlan(LedgerStep):
 
     @property
     def marks_spans(self) -> bool:
-        """True if each row gets the number of its span, by which the span's next publish finds the rows."""
+        """True if each row gets the number of its span."""
         return self.span_number is not None and self.write_mode == "replace"
 
     @property
     def changed_tables(self) -> list[TableRef]:
-        """The target and, for a template, the day's tables. All must have the plan's columns."""
+        """The target and, for a template, the day's tables. All have the plan's columns."""
         return [self.target, *(self.target.sibling(part.name) for part in self.layout.table_changes or ())]
 
     @property
     def action(self) -> str:
-        """Description of the publish for messages."""
         return f"publish {self.key} {self.publish.day} into {self.target.id}"
 
 
 def make_publish_plan(
     tables: TargetTables, publish: Publish, layout: StagingLayout, streams: Sequence[str], rejects: RejectTables | None
 ) -> PublishPlan:
-    """Return the plan of a day whose rows and rejects are staged."""
     polled = publish.manifest.polled
     from_source = polled.counts.get("rejected", 0)
     from_sink = rejects.rows - from_source if rejects and rejects.staging else 0

@@ -1,4 +1,4 @@
-"""Finds problems that would fail a publish, once a job, before the poll."""
+"""Finds problems that would fail a publish, before the poll."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -18,6 +18,7 @@ from airflow_provider_connect.sinks._bigquery.columns.types import make_columns
 from airflow_provider_connect.sinks._bigquery.erase_list import empty_list_statements, read_erase_list
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, WriteMode, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.load_methods.load_job import choose_load_method
+from airflow_provider_connect.sinks._bigquery.merge.write_mode import require_write_mode
 from airflow_provider_connect.sinks._bigquery.plan import make_publish_plan
 from airflow_provider_connect.sinks._bigquery.problems import expiry_problem, target_problems
 from airflow_provider_connect.sinks._bigquery.rejects import RejectTables
@@ -69,11 +70,11 @@ def preflight(
     *,
     kind: SourceKind = "day",
 ) -> list[str]:
-    """Return the target's problems with remedies. If there are none, create target, tombstones and ledger.
+    """Return the target's problems with remedies. Without any, create the sink's tables.
 
     :raises ConfigError: a problem that stops the further checks.
     :raises DataError: columns do not fit.
-    :raises RetriableError: BigQuery is unavailable, or other writers stream into the target.
+    :raises RetriableError: BigQuery or the target is busy.
     """
     options, target = tables.options, tables.target
     replaces_whole = options.replaces_whole(kind)
@@ -106,16 +107,14 @@ def preflight(
         return [f"table {target.id}: {problem}, while no job runs: {empty_list_statements(tables.ledger, target)}"]
     if replaces_whole:
         require_only_snapshot_rows(api, tables, ledger, ready)
+    require_write_mode(api, tables, ledger, ready)
     return []
 
 
 def inspection_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, kind: SourceKind = "day", creates_probe: bool = True
 ) -> list[str]:
-    """Return the problems of options, columns, rights and existing tables. Does not create the target.
-
-    :param creates_probe: see :func:`.target_problems`.
-    """
+    """Return the problems of options, columns, rights and existing tables."""
     options, target = tables.options, tables.target
     problems_found = _mode_problems(options, target, kind) or _deletes_problems(options, target, schema, kind)
     if kind == "increment" and options.write_mode == "replace":
@@ -148,9 +147,9 @@ def rehearse_publish(
     *,
     table_changes: tuple[TableChange, ...] | None = None,
 ) -> None:
-    """Make the script of a made-up day, to find before the poll that it cannot run.
+    """Make the script of a made-up day, to find before the poll whether it can run.
 
-    :raises ConfigError: the script is too long or costs too much, or a merge option names an unsuitable column.
+    :raises ConfigError: the script is too long or too expensive, or a merge column unsuitable.
     """
     staging_table = staging_table_for(tables.staging, uuid.uuid4().hex * 2)
     layout = StagingLayout(
@@ -178,10 +177,9 @@ def require_no_streamed_rows(
     *,
     replaces_whole: bool = False,
 ) -> None:
-    """Check that a publish of these days cannot touch rows that other writers streamed into the table recently.
+    """Check that a publish of these days touches no rows that other writers streamed recently.
 
-    BigQuery refuses to delete or merge such rows for 30 to 90 minutes, and does not report which they are. A day
-    without rows in the table can always be published:
+    BigQuery refuses to change such rows for 30 to 90 minutes. A day without rows in the table can always be published:
     https://cloud.google.com/bigquery/docs/write-api#use_data_manipulation_language_dml_with_recently_streamed_data
     (2026-11).
 

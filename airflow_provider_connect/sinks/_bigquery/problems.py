@@ -1,7 +1,4 @@
-"""Finds problems of dataset, target and options, each with its remedy.
-
-A dry run of a DELETE is free and needs the same rights as a real one.
-"""
+"""Finds problems of dataset, target and options, each with its remedy."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -48,10 +45,9 @@ _PARTITION_TYPES = ("DATE", "TIMESTAMP", "DATETIME")
 def target_problems(
     api: BigQueryApi, tables: TargetTables, schema: pa.Schema, *, creates_probe: bool = True
 ) -> list[str]:
-    """Return the problems that a person must correct, each with its remedy.
+    """Return the problems, each with its remedy.
 
-    :param creates_probe: True to test the right to create tables by creating one. False for a dry run, which does not
-        test the KMS key.
+    :param creates_probe: False for a dry run, which does not test the KMS key.
     :raises RetriableError: BigQuery is unavailable.
     """
     target, options = tables.target, tables.options
@@ -113,7 +109,6 @@ def _staging_problems(api: BigQueryApi, staging: TableRef, location: str) -> lis
 
 
 def new_table_problems(target: TableRef, options: BigQueryOptions, columns: Sequence[TargetColumn]) -> list[str]:
-    """Return the reasons why the target cannot be created with these options."""
     if problem := missing_table_problem(target, options):
         return [problem]
     problems = []
@@ -180,10 +175,7 @@ def expiry_problem(table: Any, day: dt.date, today: dt.date) -> str | None:
     """Return the problem if BigQuery would delete a day right after its publish.
 
     A partition's expiration counts from the UTC midnight at which the partition ends:
-    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11). Values of another
-    partition column than ``day`` are assumed to be of the day. Partitions by ingestion time are always new.
-
-    :param today: in UTC.
+    https://cloud.google.com/bigquery/docs/managing-partitioned-tables#partition-expiration (2026-11).
     """
     partitioning = table.time_partitioning
     if partitioning is None or partitioning.field is None or not partitioning.expiration_ms:
@@ -220,7 +212,7 @@ def _probe(api: BigQueryApi, tables: TargetTables) -> None:
 
 
 def _dry_probe(api: BigQueryApi, tables: TargetTables) -> None:
-    """Dry-run the creation of a staging table, which needs the same rights.
+    """Dry-run the creation of a staging table.
 
     Seen: https://github.com/mozilla/bigquery-etl/pull/1805 (2026-11).
     """

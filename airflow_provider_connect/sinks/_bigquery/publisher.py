@@ -81,7 +81,7 @@ SWEEP_AGE = ONE_DAY
 class BigQueryPublisher(
     Publisher, StagesByExecutors, CommitCountsDifferences, Confirms, Erases, KeepsNotes, KeepsRejects, Sweeps
 ):
-    """Publishes one stream into one table, or into a template's tables. Threads may share it."""
+    """Publisher of one stream into one table or a template's tables. Threads may share it."""
 
     def __init__(self, options: BigQueryOptions, key: StreamKey, connection: Connection) -> None:
         self.options = options
@@ -108,12 +108,10 @@ class BigQueryPublisher(
 
     @cached_property
     def tables(self) -> TargetTables:
-        """Names of the target and of the sink's other tables."""
         return TargetTables(self.options, self.api.project)
 
     @property
     def ledger(self) -> BigQueryLedger:
-        """Ledger of the stream."""
         refuses = self.options.write_mode == "append" and self.options.on_published_day == "refuse"
         tables = self.tables
         return BigQueryLedger(
@@ -132,7 +130,6 @@ class BigQueryPublisher(
         write_note(self.api, self.tables.target, self.key, note)
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return the problems that would fail the publish. Without any, create table and ledger."""
         dates = sorted(day.date for day in days)
         try:
             return (
@@ -144,7 +141,6 @@ class BigQueryPublisher(
             return [str(error)]
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield the rejects of each published day, in append mode of all its publishes."""
         rows = self.ledger.between(first, last)
         rejects_table = self.tables.rejects
         rejects = rejects_by_day(self.api, rejects_table, self.key, (first, last), records) if rows else {}
@@ -235,31 +231,27 @@ class BigQueryPublisher(
         return published
 
     def confirm(self, publish: Publish) -> LedgerRow:
-        """Record in the ledger that a poll returned the published rows again."""
         self.api.locate(self.tables.target)
         tables = self.tables
         step = LedgerStep(target=tables.target, staging=tables.staging, ledger=tables.ledger, publish=publish)
         return run_confirmation(self.api, step, self._labels(publish))
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows with one of these values, by day."""
         return self._eraser(column).count_rows(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add values to the erase list and delete their rows."""
         return self._eraser(column).erase(values, kind, shaping)
 
     def _eraser(self, column: str) -> TableEraser:
         return TableEraser(self.api, self.tables, self.ledger, column)
 
     def copies(self) -> list[str]:
-        """Describe where erased rows may remain."""
         return remaining_copies(self.api, self.tables)
 
     def abort(self, publish: Publish, token: StagingLayout) -> None:
-        """Drop the staging tables, unless a note keeps them. A transaction that still reads one fails as a whole."""
+        """Drop the staging tables, unless a note keeps them."""
         if not is_kept_for_retry(publish, token):
             self._drop(token)
 
@@ -269,13 +261,11 @@ class BigQueryPublisher(
             return drop_abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEEP_AGE)
 
     def leftovers(self) -> list[str]:
-        """Return the staging tables that :meth:`sweep` would drop."""
         self.api.locate(self.tables.target)
         tables = abandoned_tables(self.api, self.tables.staging, dt.datetime.now(dt.UTC) - SWEEP_AGE)
         return sorted(table_ref.id for table_ref in tables)
 
     def close(self) -> None:
-        """Close the connections to BigQuery."""
         with self._lock:
             api, self._api = self._api, None
         if api is not None:
@@ -328,7 +318,6 @@ class BigQueryPublisher(
             )
 
     def _replaced_row(self, publish: Publish) -> LedgerRow | None:
-        """Return the publish whose rows this one would delete, or None."""
         if publish.kind != "increment":
             return self.ledger.newest(publish.day.date, publish.kind)
         row = self.ledger.newest_increment(publish.day.date, publish.intent.run)
@@ -336,7 +325,7 @@ class BigQueryPublisher(
 
 
 class TablePublisher(BigQueryPublisher, InspectsTarget):
-    """Publishes into one table, which can be inspected before the poll."""
+    """Publisher into one table, which can be inspected before the poll."""
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
         """Return the problems that options, existing tables and dry runs show. Creates nothing."""

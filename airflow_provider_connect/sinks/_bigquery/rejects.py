@@ -1,4 +1,4 @@
-"""Rejects: rows that BigQuery cannot hold or the source set aside. The day's transaction writes them."""
+"""Rejects: rows that BigQuery cannot hold or the source set aside."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -43,7 +43,6 @@ REJECT_FIELDS = [
         ("generation", "INTEGER", "The generation of the day it was left out of."),
     ),
 ]
-"""Columns of the table ``<table>__rejects``."""
 
 
 def ensure_rejects_table(
@@ -51,8 +50,8 @@ def ensure_rejects_table(
 ) -> None:
     """Create the table of a target's rejects if missing, partitioned by day.
 
-    :param span_number: if given, the table gets the column of spans.
-    :raises ConfigError: a table of that name exists that this sink did not create.
+    :param span_number: if given, adds its column.
+    :raises ConfigError: a foreign table of that name.
     """
     ensure_table(
         api,
@@ -66,7 +65,7 @@ def ensure_rejects_table(
 
 
 def count_rejects(api: BigQueryApi, table_ref: TableRef) -> int:
-    """Count the rejects of all streams of a target. 0 without the table."""
+    """Count the rejects of all streams of a target; 0 without the table."""
     api.locate(table_ref)
     sql = f"SELECT COUNT(*) AS found FROM {table_ref.sql} AS {REJECT}"
     try:
@@ -81,7 +80,7 @@ def rejects_by_day(
 ) -> dict[dt.date, list[RejectedRecord]]:
     """Return a stream's rejects between two days, by one query. Empty without the table.
 
-    :param records: number of rejects of each day that come with their record.
+    :param records: most rejects of a day with their record.
     """
     api.locate(table_ref)
     day = f"{REJECT}.`day`"
@@ -118,8 +117,8 @@ def _stream_condition(key: StreamKey) -> str:
 class RejectTables:
     """Tables of a day's rejects.
 
-    :param staging: this attempt's staging table. None if the attempt has no rejects.
-    :param span_number: number of the span that an increment read. The target then has the column of spans.
+    :param staging: None without rejects.
+    :param span_number: of an increment.
     """
 
     target: TableRef
@@ -129,14 +128,12 @@ class RejectTables:
 
     @property
     def staged_count_sql(self) -> str:
-        """SQL that counts the staged rejects."""
         return f"(SELECT COUNT(*) FROM {self.staging.sql})" if self.staging else "0"
 
     def statements(self, key: StreamKey, day: dt.date, *, generation: str, keep_old: bool) -> list[str]:
         """Return the statements that replace a day's rejects.
 
-        :param generation: SQL for the new generation.
-        :param keep_old: True in append mode, which keeps earlier rejects.
+        :param keep_old: True in append mode.
         """
         key_values = {DAY: literal(day), "connector": literal(key.connector), "stream": literal(key.stream)}
         statements = []

@@ -1,14 +1,4 @@
-"""Renders the script that publishes a staged day with its ledger row. No client, no network.
-
-The script is one transaction of about a dozen statements, without DDL:
-
-1. Update the stream's fence row. BigQuery aborts one of two concurrent publishers there, before any data changes.
-   Snapshot isolation alone would let both insert.
-2. Decide. The day's generation must be the one seen before the poll (:mod:`airflow_provider_connect.publishing`), and
-   the staging table must hold all rows, counted in the snapshot that INSERT reads.
-3. Change data and ledger only if all conditions hold.
-
-The script may run again after an abort or a lost response: a token that is already published changes nothing.
+"""Renders the script, one transaction, that publishes a staged day with its ledger row.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/transactions, …/quotas (2026-11).
 """
@@ -39,7 +29,7 @@ from airflow_provider_connect.sinks._bigquery.decision import (
 )
 from airflow_provider_connect.sinks._bigquery.ledger import append_refused_error, foreign_rows_error
 from airflow_provider_connect.sinks._bigquery.ledger_rows import ledger_row, ledger_values
-from airflow_provider_connect.sinks._bigquery.merge import keyless_staged_sql, merge_statements
+from airflow_provider_connect.sinks._bigquery.merge.statements import keyless_staged_sql, merge_statements
 from airflow_provider_connect.sinks._bigquery.names import TABLE_COLUMN
 from airflow_provider_connect.sinks._bigquery.plan import PublishPlan
 from airflow_provider_connect.sinks._bigquery.snapshot import (
@@ -78,7 +68,7 @@ RESERVED_BYTES = 64_000
 """Bytes for values that only the publish has: counts, digest, names of the run and of streams."""
 
 MAX_STREAM_NAMES = 10
-"""Most write streams that the ledger names. A day of many files has thousands."""
+"""Most write streams that the ledger names."""
 
 MIN_BILLED_BYTES_PER_TABLE = 10 * 1024 * 1024
 """Minimum that BigQuery bills for each table that a statement names:
@@ -114,7 +104,10 @@ def sample_publish(key: StreamKey, schema: pa.Schema, kind: SourceKind = "day") 
 
 
 def publish_script(plan: PublishPlan) -> str:
-    """Return the publish script, whose result :func:`published_row` reads. Raises ConfigError if it is too long."""
+    """Return the publish script.
+
+    :raises ConfigError: the script is too long.
+    """
     rejects: list[str] = []
     if plan.rejects is not None:
         keep_old = plan.write_mode == "append"
@@ -146,8 +139,8 @@ def publish_script(plan: PublishPlan) -> str:
 def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) -> None:
     """Check the length and the minimum bill of a made-up day's script.
 
-    :param plan: real tables and columns, with the day of :func:`sample_publish`.
-    :raises ConfigError: the script could be too long, or too expensive for ``maximum_bytes_billed``.
+    :param plan: with the day of :func:`sample_publish`.
+    :raises ConfigError: the script is too long or too expensive.
     """
     script = publish_script(plan)
     _check_length(plan, script, MAX_SCRIPT_BYTES - RESERVED_BYTES)
@@ -155,7 +148,10 @@ def rehearse_script(plan: PublishPlan, maximum_bytes_billed: int | None = None) 
 
 
 def check_budget(target: TableRef, maximum_bytes_billed: int | None) -> None:
-    """Raise ConfigError, with the least sufficient value, if ``maximum_bytes_billed`` is too small for any publish."""
+    """Refuse a ``maximum_bytes_billed`` that is too small for any publish.
+
+    :raises ConfigError: with the least sufficient value.
+    """
     least = MAX_TABLES_PER_STATEMENT * MIN_BILLED_BYTES_PER_TABLE
     if maximum_bytes_billed is not None and maximum_bytes_billed < least:
         raise ConfigError(
@@ -178,12 +174,11 @@ def _check_length(plan: PublishPlan, script: str, limit: int) -> None:
 def published_row(plan: PublishPlan, answer: dict[str, Any]) -> LedgerRow:
     """Return the ledger row from the result of :func:`publish_script`.
 
-    :raises SupersededError: a later day's snapshot is published.
-    :raises OvertakenError: the day was published, or another definition came into force, since the poll.
-    :raises IncompleteError: the staging table lacks rows that were sent.
+    :raises SupersededError: a later snapshot is published.
+    :raises OvertakenError: the ledger changed since the poll.
+    :raises IncompleteError: the staging table lacks rows.
     :raises RetriableError: the stream's fence row is lost.
-    :raises ConfigError: append mode and the day is published, or the table holds rows of another stream or rows that a
-        snapshot must not delete.
+    :raises ConfigError: append mode and the day is published, or foreign rows would be deleted.
     :raises DataError: merge mode, and a row has NULL in the key.
     """
     outcome = answer["outcome"]

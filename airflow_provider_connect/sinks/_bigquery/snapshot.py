@@ -1,9 +1,4 @@
-"""SQL of snapshots that replace the whole table: lookups, refusals and deletes.
-
-Such a snapshot follows the stream's newest one, whatever its day. ``replace`` deletes every row, or with soft deletes
-the rows that the snapshot has again. ``merge`` first counts and deletes the rows whose key the snapshot lacks, so that
-a row that stays because it is newer does not count as vanished.
-"""
+"""SQL of snapshots that replace the whole table: lookups, refusals and deletes."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -30,7 +25,7 @@ if TYPE_CHECKING:
 def newest_day_sql(plan: PublishPlan) -> str:
     """Return SQL for the day of the stream's newest publish.
 
-    For an increment, the day of the increment that it follows: its own span's if published, else the stream's newest.
+    For an increment, the day of the increment that it follows.
     """
     rows = f"FROM {plan.ledger.sql} AS {LEDGER} WHERE {stream_condition(plan.target, plan.key)}"
     if plan.span_number is None:
@@ -44,8 +39,7 @@ def protected_rows_sql(
 ) -> str:
     """Return SQL that counts the rows that a snapshot must not delete: foreign rows and histories by day.
 
-    :param newest: SQL for the newest snapshot's day. For a merge, which leaves rows in earlier days, rows count only if
-        this is NULL.
+    :param newest: SQL of the newest snapshot's day. A merge counts only if this is NULL.
     """
     protected_condition = f"{newest} IS NULL"
     if write_mode == "replace":
@@ -94,11 +88,7 @@ SOFT_COUNTS = {SOFT_DELETED: "vanished", RESTORED: "restored", SOFT_DELETED_TOTA
 
 
 def soft_delete_statements(plan: PublishPlan) -> list[str]:
-    """Return statements that mark vanished rows, unmark rows that came back, and count both.
-
-    ``replace`` also deletes the rows that the snapshot has again, and moves the others to the snapshot's day, so that
-    no expiring partition deletes them. ``merge`` leaves rows in their day, and :mod:`.merge` decides whose values stay.
-    """
+    """Return statements that mark vanished rows, unmark rows that came back, and count both."""
     target, any_partition_sql = plan.target.sql, any_partition(plan.layout.filter_column, TARGET)
     rows = f"FROM {target} AS {TARGET} WHERE {any_partition_sql}"
     is_staged = f"EXISTS (SELECT 1 FROM {plan.staging.sql} AS {STAGED} WHERE {_same_row_condition(plan)})"
@@ -131,7 +121,6 @@ def soft_delete_statements(plan: PublishPlan) -> list[str]:
 
 
 def purge_soft_deleted_statement(plan: PublishPlan) -> str:
-    """Return the statement that deletes soft-deleted rows, so that a returning key becomes a new row."""
     rows = (
         f"FROM {plan.target.sql} AS {TARGET} WHERE {any_partition(plan.layout.filter_column, TARGET)} AND {IS_DELETED}"
     )
@@ -139,7 +128,7 @@ def purge_soft_deleted_statement(plan: PublishPlan) -> str:
 
 
 def keyless_published_sql(plan: PublishPlan) -> str:
-    """Return SQL that counts published rows without a record key, which would seem to have vanished."""
+    """Return SQL that counts published rows without a record key."""
     if plan.merge is not None:
         return "0"
     key = f"{TARGET}.{quoted(_record_key_column(plan).name)}"
@@ -148,7 +137,6 @@ def keyless_published_sql(plan: PublishPlan) -> str:
 
 
 def keyless_published_error(target: TableRef, rows: int) -> ConfigError:
-    """Return the error for published rows without a record key."""
     return ConfigError(
         f"table {target.id} holds {rows:,} rows without {RECORD_KEY}, so deletes='soft' cannot tell which of them "
         "have vanished. Publish one snapshot with deletes='hard' first"
@@ -167,7 +155,7 @@ def _record_key_column(plan: PublishPlan) -> TargetColumn:
 
 
 def require_no_rejects(plan: PublishPlan) -> None:
-    """Raise DataError if a merged or softly deleting snapshot has rejects: their keys would count as vanished."""
+    """Raise DataError if a merged or softly deleting snapshot has rejects."""
     rejected = plan.row.counts.get("rejected", 0)
     if plan.replaces_whole and (plan.merge is not None or plan.deletes_softly) and rejected:
         raise DataError(

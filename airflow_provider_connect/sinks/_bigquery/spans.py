@@ -1,9 +1,4 @@
-"""SQL of increments: the span that a publish follows, and the rows of a span.
-
-A day may have the spans of several runs. With ``replace`` each row has its span's number in the column
-``connect_span``. Rows without a number came from an earlier version of this package, and belong to the day's first
-span.
-"""
+"""SQL of increments: the span that a publish follows, and the rows of a span."""
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
 
@@ -26,7 +21,7 @@ if TYPE_CHECKING:
 
 SPAN_DECLARATIONS = f"DECLARE {NEWEST_SPAN}, first_span, other_rows INT64;\n"
 SUBTRACT_OTHER_SPANS = "SET day_rows = GREATEST(0, day_rows - other_rows)"
-"""Statement of a merge, whose rows have no span: a span's rows are the day's, without those of the other spans."""
+"""Statement of a merge: a span's rows are the day's, without those of the other spans."""
 
 
 def span_lookups(plan: PublishPlan) -> dict[str, str]:
@@ -46,10 +41,7 @@ def span_lookups(plan: PublishPlan) -> dict[str, str]:
 
 
 def delete_span_statements(plan: PublishPlan, this_day: str) -> list[str]:
-    """Return the statements that delete the rows of a span.
-
-    :param this_day: SQL condition for the day's rows.
-    """
+    """Return the statements that delete the rows of a span."""
     own, is_first = f"{TARGET}.`{SPAN}` = {plan.span_number}", first_span_condition(plan.span_number)
     rows_by_case = {is_first: f"({own} OR {TARGET}.`{SPAN}` IS NULL)", f"NOT {is_first}": own}
     # Checked first, because even a DELETE without rows conflicts with other changes of the table.
@@ -61,14 +53,13 @@ def delete_span_statements(plan: PublishPlan, this_day: str) -> list[str]:
 
 
 def has_span_column(table: object) -> bool:
-    """Return True if a table has the column of spans."""
     return any(field["name"].lower() == SPAN for field in fields_of(table))
 
 
 def ensure_span_column(api: BigQueryApi, target: TableRef) -> None:
     """Add the column of spans to a target, whatever the schema contract.
 
-    :raises DataError: the target has a column of this name but of another type.
+    :raises DataError: such a column of another type.
     """
 
     def compare() -> None:
@@ -86,7 +77,7 @@ def ensure_span_column(api: BigQueryApi, target: TableRef) -> None:
 
 
 def span_column_problems(target: TableRef, source_columns: list[str]) -> list[str]:
-    """Return the problem of a source that has a column with the name of the column of spans."""
+    """Return the problem of a source column that has the name of the column of spans."""
     if SPAN not in {name.lower() for name in source_columns}:
         return []
     return [

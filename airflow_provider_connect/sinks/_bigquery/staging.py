@@ -1,8 +1,6 @@
 """Names, creation, reuse and sweep of staging tables.
 
-If an attempt staged all rows but could not publish them, the next one publishes them from the same staging table. A
-note in the day's stage names it, with a digest of the layout. Other programs may write to the stage, so the table must
-have the attempt's name.
+Other programs may write to the stage: a table to reuse must have the attempt's name.
 """
 
 from __future__ import annotations
@@ -33,7 +31,6 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
 
 STAGING_LIFE = dt.timedelta(days=1)
-"""Age at which BigQuery drops a staging table."""
 _STAGING_MARK = "__stage_"
 REJECTS_SUFFIX = "_rejects"
 _LABEL = {"connect": "staging"}
@@ -51,11 +48,7 @@ class FilledStaging(Wire):
 
 @dataclass(frozen=True)
 class TableChange:
-    """Template table that a publish changes.
-
-    :param had_rows: True if the replaced publish may have put rows there.
-    :param has_rows: True if this publish puts rows there.
-    """
+    """Template table that a publish changes."""
 
     name: str
     filter_column: str | None
@@ -66,11 +59,11 @@ class TableChange:
 
 @dataclass(frozen=True)
 class StagingLayout:
-    """Staging tables of one attempt and their columns. ``begin`` creates it, ``put`` and ``commit`` receive it.
+    """Staging tables of one attempt and their columns.
 
-    :param staged_columns: columns of the staging table. With load jobs, they include columns that the target lacks.
-    :param position_column: for a row's position in the day.
-    :param table_column: for the name of a row's table.
+    :param staged_columns: columns of the staging table. With load jobs, these include columns that the target lacks.
+    :param position_column: a row's position in the day.
+    :param table_column: name of a row's table.
     :param filled: note, if an earlier attempt has sent all rows.
     """
 
@@ -89,7 +82,6 @@ class StagingLayout:
 
     @property
     def fields(self) -> list[Field]:
-        """Fields of the staging table."""
         fields = [column.staging for column in self.staged_columns]
         if self.position_column:
             fields.append({"name": self.position_column, "type": "INTEGER", "mode": "NULLABLE"})
@@ -99,10 +91,7 @@ class StagingLayout:
 
 
 def staging_prefix(target: TableRef, dataset: str | None = None) -> TableRef:
-    """Return the common name prefix of a target's staging tables.
-
-    :param dataset: ``[project.]dataset``, if not the target's.
-    """
+    """Return the common name prefix of a target's staging tables."""
     if dataset is None:
         return target.sibling(f"{target.table}{_STAGING_MARK}")
     return TableRef.parse(f"{dataset}.{legal_table_suffix(target.id)}{_STAGING_MARK}", target.project)
@@ -149,7 +138,7 @@ def create_staging_table(
 def staging_tables(api: BigQueryApi, prefix: TableRef) -> dict[TableRef, dt.datetime]:
     """Return a target's staging tables, with the time of their last change.
 
-    Takes one listing (a page for each 1,000 tables of the dataset), and one read of each.
+    Takes one listing, and one read of each.
     """
     try:
         table_refs = list_staging_tables(api, prefix)
@@ -171,7 +160,7 @@ def list_staging_tables(api: BigQueryApi, prefix: TableRef) -> list[TableRef]:
 def abandoned_tables(api: BigQueryApi, prefix: TableRef, older_than: dt.datetime) -> list[TableRef]:
     """Return the target's staging tables that have not changed since ``older_than``.
 
-    Pending write streams do not change a table, so ``older_than`` must lie before the start of any running put.
+    Pending write streams do not change a table: ``older_than`` must lie before the start of any running put.
     """
     return [table_ref for table_ref, changed in staging_tables(api, prefix).items() if changed < older_than]
 

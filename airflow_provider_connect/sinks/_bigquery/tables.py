@@ -1,4 +1,4 @@
-"""The merge rule, and names and creation of the tables beside a target: ledger, rejects, tombstones, staging."""
+"""The merge rule, and the tables beside a target: ledger, rejects, tombstones, staging."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ from airflow_provider_connect.clients.bigquery.tables import (
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.sinks._bigquery.aliases import STREAM
 from airflow_provider_connect.sinks._bigquery.columns.schema import sink_fields
+from airflow_provider_connect.sinks._bigquery.columns.types import FITS_INTO, rest_type, sql_type
 from airflow_provider_connect.sinks._bigquery.staging import staging_prefix
-from airflow_provider_connect.sinks._bigquery.target import patch_schema, schema_change_failure
+from airflow_provider_connect.sinks._bigquery.target import patch_schema, schema_change_failure, set_types
 
 if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import BigQueryApi
@@ -34,8 +35,8 @@ _NO_ORDER_TYPES = ("JSON", "RECORD")
 class MergeRule:
     """Columns that identify a row and decide which of two rows wins.
 
-    :param newest_by: column whose highest value wins. Without it the later day wins, then the later staged row.
-    :param delete_where: BOOL column. Where it is true, the key is deleted.
+    :param newest_by: highest value wins. Default: the later day, then the later staged row.
+    :param delete_where: BOOL column. Deletes the key if true.
     """
 
     key: tuple[str, ...]
@@ -63,7 +64,7 @@ def make_merge_rule(
 ) -> MergeRule:
     """Return the merge rule for options that name source columns.
 
-    :raises ConfigError: columns are missing or have unsuitable types. The message has all of them.
+    :raises ConfigError: missing or unsuitable columns.
     """
     by_source = {column.source: column for column in columns}
     problems: list[str] = []
@@ -120,17 +121,14 @@ class TargetTables:
 
     @property
     def staging(self) -> TableRef:
-        """Common prefix of the staging tables."""
         return staging_prefix(self.target, self.options.staging_dataset)
 
     @property
     def ledger(self) -> TableRef:
-        """Table with a row for every publish."""
         return self.target.sibling(f"{self.target.table}__ledger")
 
     @property
     def rejects(self) -> TableRef:
-        """Table of rows that could not be loaded."""
         return self.target.sibling(f"{self.target.table}__rejects")
 
     @property
@@ -139,7 +137,6 @@ class TargetTables:
         return self.target.sibling(f"{self.target.table}__tombstones")
 
     def merge_rule(self, columns: Sequence[TargetColumn]) -> MergeRule | None:
-        """Return the merge rule, or None in other write modes."""
         options = self.options
         if options.write_mode != "merge":
             return None
@@ -149,13 +146,23 @@ class TargetTables:
 def ensure_tombstones(api: BigQueryApi, tables: TargetTables, columns: Sequence[TargetColumn]) -> None:
     """Create the table of deleted keys if the merge needs it."""
     merge = tables.merge_rule(columns)
-    if merge is not None and merge.tombstones is not None:
-        ensure_table(
-            api,
-            merge.tombstones,
-            tombstone_fields(merge, columns),
-            description=f"Keys that were deleted from {tables.target.id}, and the day that deleted them.",
-        )
+    if merge is None or merge.tombstones is None:
+        return
+    fields = tombstone_fields(merge, columns)
+    ensure_table(
+        api,
+        merge.tombstones,
+        fields,
+        description=f"Keys that were deleted from {tables.target.id}, and the day that deleted them.",
+    )
+    types = {field["name"]: rest_type(field) for field in fields_of(find_table(api, merge.tombstones))}
+    new_types = [
+        (field["name"], sql_type(field))
+        for field in fields
+        if rest_type(field) in FITS_INTO.get(types.get(field["name"], ""), ())
+    ]
+    if new_types:  # the target's column has grown
+        set_types(api, merge.tombstones, new_types)
 
 
 def ensure_table(
@@ -168,10 +175,10 @@ def ensure_table(
     partition_by: str | None = None,
     added_later: Collection[str] = (),
 ) -> None:
-    """Create one of the sink's own tables, such as the ledger, if missing. The table never expires.
+    """Create one of the sink's own tables, which never expires, if missing.
 
-    :param added_later: columns of later versions. An existing table that lacks only these gets them.
-    :raises ConfigError: the table exists and lacks other columns, or will expire.
+    :param added_later: columns that an existing table may lack.
+    :raises ConfigError: the table lacks others, or will expire.
     """
     from google.cloud import bigquery
 

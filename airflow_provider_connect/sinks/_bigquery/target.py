@@ -1,8 +1,5 @@
 """Creates the target and adds the source's columns to it.
 
-A day takes one call, which reads the target. New columns take one schema patch (BigQuery allows five metadata updates
-of a table in ten seconds), and dry runs until queries know the columns.
-
 Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs/managing-table-schemas (2026-11).
 """
 
@@ -10,13 +7,15 @@ Vendor facts: https://cloud.google.com/bigquery/quotas#standard_tables, …/docs
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list
+from airflow_provider_connect.clients.bigquery.errors import StaleError
+from airflow_provider_connect.clients.bigquery.sql import any_partition, column_list, quoted
 from airflow_provider_connect.clients.bigquery.tables import (
     create_table,
     dry_run,
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.columns.types import Field, TargetColumn
     from airflow_provider_connect.sinks._bigquery.options import BigQueryOptions
 
+_LOG = logging.getLogger(__name__)
 MARK_FIELDS = sink_fields(
     (DELETED, "BOOLEAN", "Whether the newest snapshot no longer has the row."),
     (DELETED_AT, "TIMESTAMP", "When the source was asked that no longer had the row."),
@@ -61,8 +61,8 @@ _UNKNOWN_COLUMN = re.compile(r"Unrecognized name|Name \S+ not found inside")
 class PreparedTarget:
     """Target that has the source's columns.
 
-    :param filter_column: column that every query must filter by, or None.
-    :param discarded: source columns that are left out.
+    :param filter_column: required in every query, or None.
+    :param discarded: left-out source columns.
     """
 
     columns: list[TargetColumn]
@@ -74,8 +74,8 @@ class PreparedTarget:
 def ensure_target(api: BigQueryApi, target: TableRef, options: BigQueryOptions, schema: pa.Schema) -> PreparedTarget:
     """Create the target, or add the source's columns to it.
 
-    :raises ConfigError: the target is missing and may not be created, or is no table.
-    :raises DataError: columns do not fit. The message has all.
+    :raises ConfigError: no table, and none may be created.
+    :raises DataError: columns do not fit.
     """
     return ensure_columns(api, target, options, lambda existing: make_columns(schema, existing))
 
@@ -92,7 +92,7 @@ def ensure_columns(
     """Create a table or add columns to it, as :func:`ensure_target` does.
 
     :param columns_for: returns the columns for a table with the given fields.
-    :param require: gets the table, or None if missing. Raises to prevent its use or creation.
+    :param require: gets the table, or None if missing, and may raise.
     """
 
     def compare() -> PreparedTarget:
@@ -105,6 +105,9 @@ def ensure_columns(
             raise ConfigError(problem)
         existing = fields_of(table)
         plan = compare_schema(target.id, existing, columns_for(existing), options.schema_contract)
+        if plan.new_types:
+            set_types(api, target, plan.new_types)
+            raise StaleError(f"table {target.id} has new types since it was read")
         if plan.changed:
             table = patch_schema(api, table, target, plan.fields, plan.added_names)
         return PreparedTarget(plan.written_columns, filter_column(table), plan.discarded_sources, table)
@@ -137,7 +140,6 @@ def _create_target(
 
 
 def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | None:
-    """Return the problem if a missing table must not be created."""
     if options.create_disposition == "never":
         return (
             f"table {target.id} does not exist and create_disposition='never'. Create it, or set "
@@ -149,7 +151,7 @@ def missing_table_problem(target: TableRef, options: BigQueryOptions) -> str | N
 def ensure_delete_marks(api: BigQueryApi, target: TableRef) -> None:
     """Add the columns of soft deletes to a target, whatever the schema contract.
 
-    :raises DataError: columns of these names have other types.
+    :raises DataError: such columns of other types.
     """
 
     def compare() -> None:
@@ -189,7 +191,7 @@ def table_type_problem(table: Any, target: TableRef) -> str | None:
 def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequence[Field], added: Sequence[str]) -> Any:
     """Set a table's fields, and wait until queries know the added ones. Returns the new metadata.
 
-    :raises StaleError: another client has changed the table since it was read.
+    :raises StaleError: another client changed the table.
     """
     from google.cloud import bigquery
 
@@ -200,6 +202,19 @@ def patch_schema(api: BigQueryApi, table: Any, target: TableRef, fields: Sequenc
         new = [field for field in fields if field["name"] in added]
         _await_columns(api, target, new, filter_column(table), NO_DAY_CONDITION if by_day else "TRUE")
     return table
+
+
+def set_types(api: BigQueryApi, table_ref: TableRef, new_types: Sequence[tuple[str, str]]) -> None:
+    """Let columns grow. BigQuery changes their types in place, in a statement each.
+
+    :param new_types: names, and types in SQL.
+    :raises ConfigError: BigQuery refuses the change, such as of a column that clusters the table.
+    """
+    names = ", ".join(name for name, _ in new_types)
+    _LOG.warning("table %s: %s", table_ref.id, ", ".join(f"{name} becomes {kind}" for name, kind in new_types))
+    for name, kind in new_types:
+        sql = f"ALTER TABLE {table_ref.sql} ALTER COLUMN {quoted(name)} SET DATA TYPE {kind}"
+        api.query(sql, action=f"let columns of {table_ref.id} grow: {names}", labels={"connect": "schema"})
 
 
 def _await_columns(
@@ -233,9 +248,6 @@ def _knows_columns(api: BigQueryApi, target: TableRef, query: str) -> bool:
 
 
 def has_schema_changed(api: BigQueryApi, target: TableRef, written_columns: Sequence[TargetColumn]) -> bool:
-    """Return True if ``written_columns`` no longer fit the target, so that the publish must start again.
-
-    INSERT fails if another publisher has added a field to a struct that it writes.
-    """
+    """Return True if ``written_columns`` no longer fit the target."""
     table = find_table(api, target)
     return table is None or not fits_columns(fields_of(table), written_columns)

@@ -1,20 +1,9 @@
-"""Publishes a day into several tables, one for each value of a column, with one ledger for all.
+"""Publishes a day into several tables, one for each value of a column, with one ledger.
 
-The *head* is a table without rows. It has the columns of all tables, and owns their ledger, rejects and staging tables.
+The *head* is an empty table that has the columns of all tables, and owns their ledger, rejects and staging tables.
 
 One transaction changes up to 100 tables, ledger and rejects included
-(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11). So a killed driver leaves all tables
-unchanged or all changed.
-
-Each staged row names its table. A ledger row lists the tables with rows of its generation. A publish deletes the day
-from the tables of the replaced generation, and inserts into the tables that now have rows. The list is read before the
-transaction, which passes only while that generation is the newest.
-
-Transactions take no DDL on permanent tables, so tables are created and widened before. New tables get the head's label
-``connect_ledger``. A day is refused if one of its tables lacks that label, or is in the ledger but gone.
-
-An erase (:mod:`.erasing.eraser`) reads the list of tables after the erase list has grown. Tables created later have no
-rows of erased people.
+(https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11).
 """
 
 from __future__ import annotations
@@ -54,11 +43,10 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 _THREADS = 8
-"""Number of tables read or created in parallel."""
 
 
 def template_problems(options: BigQueryOptions, schema: pa.Schema, kind: SourceKind) -> list[str]:
-    """Return the reasons why rows cannot be split into tables. Empty without a template."""
+    """Return the reasons why rows cannot be split into tables; empty without a template."""
     if options.tables is None:
         return []
     column = options.tables.column
@@ -81,9 +69,9 @@ def template_table_problems(
     *,
     kind: SourceKind,
 ) -> list[str]:
-    """Return the problems of all tables that ever had rows. Empty without a template.
+    """Return the problems of all tables that ever had rows; empty without a template.
 
-    :raises ConfigError: the script of a publish into all is too long or costs too much.
+    :raises ConfigError: the script is too long or too expensive.
     """
     if tables.options.tables is None:
         return []
@@ -119,10 +107,7 @@ def table_changes_of(
 
 @dataclass(frozen=True)
 class TemplateTables:
-    """Tables of one template.
-
-    :param known: names of the tables that ever had rows.
-    """
+    """Tables of one template."""
 
     api: BigQueryApi
     tables: TargetTables
@@ -132,7 +117,7 @@ class TemplateTables:
     def ensure(self, names: Iterable[str]) -> dict[str, PreparedTarget]:
         """Create the tables, or add the head's columns.
 
-        :raises ConfigError: a table that ever had rows is missing, or a table is foreign.
+        :raises ConfigError: a lost or foreign table.
         :raises DataError: a column has another type.
         """
         return self._map_tables(self._ensure, names)
@@ -156,7 +141,6 @@ class TemplateTables:
         return self.tables.target.sibling(name)
 
     def _map_tables(self, function: Callable[[str], T], names: Iterable[str]) -> dict[str, T]:
-        """Call ``function`` for several tables in parallel. No call begins after an error."""
         sorted_names = sorted(names)
         with ThreadPoolExecutor(_THREADS, thread_name_prefix="table") as pool:
             return dict(zip(sorted_names, pool.map(function, sorted_names), strict=True))

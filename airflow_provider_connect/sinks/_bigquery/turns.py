@@ -1,8 +1,6 @@
-"""Publishes the days of one ledger one after the other, with pauses after lost turns.
+"""Publishes the days of one ledger one after the other.
 
-A publish loses its turn if BigQuery aborts its transaction in favour of a concurrent one. That costs one of the 25 DML
-statements that BigQuery takes in ten seconds on one table. So a loser counts its competitors by their staging tables,
-and pauses so long that all together stay below the limit.
+All stay below 25 DML statements in ten seconds on one table.
 
 Vendor facts: https://cloud.google.com/bigquery/quotas#data-manipulation-language-statements (2026-11).
 """
@@ -42,30 +40,25 @@ if TYPE_CHECKING:
 Answer = TypeVar("Answer")
 _log = logging.getLogger(__name__)
 PUBLISH_SECONDS = 600.0
-"""Time limit for lost turns. After that, Airflow retries the task."""
+"""Time limit for lost turns."""
 DML_STATEMENTS, DML_SECONDS = 25, 10.0
 DML_PER_PUBLISH = 2
 """Most statements of a publish on one table: fence row and ledger row. A new definition costs one more."""
 _SHARE = 0.7
-"""Share of the limit for publishes. The remainder is for chance and other clients."""
 MAX_PAUSE_SECONDS = 60.0
 ASSUMED_PUBLISHERS = 16
 
 
 def pause_seconds(publishers: int, random_number: float) -> float:
-    """Return the pause after a lost turn.
-
-    :param random_number: between 0 and 1.
-    """
+    """Return the pause after a lost turn."""
     mean = max(publishers, 1) * DML_PER_PUBLISH * DML_SECONDS / (DML_STATEMENTS * _SHARE)
     return min(mean, MAX_PAUSE_SECONDS) * (0.5 + random_number)
 
 
 def count_publishers(api: BigQueryApi, ledger_step: LedgerStep) -> int:
-    """Count the attempts that compete for the ledger, by the target's staging tables. Takes one listing.
+    """Count the attempts that compete for the ledger. Takes one listing.
 
-    A confirmation has no staging table, so it adds :data:`ASSUMED_PUBLISHERS`: sixteen daily runs with a lookback would
-    return at the same time.
+    A confirmation adds :data:`ASSUMED_PUBLISHERS`.
     """
     try:
         table_refs = list_staging_tables(api, prefix_of(ledger_step.staging))
@@ -112,9 +105,8 @@ def run_publish(
 ) -> LedgerRow:
     """Run the publish script, and repeat it after each lost turn.
 
-    :param keep_staging: called when the first turn is lost, so that the staging table outlives this driver.
-    :raises RetriableError: see :func:`run_in_turn`. Or a table of this attempt is gone, the target's columns have
-        changed, or queries do not know them yet.
+    :param keep_staging: called when the first turn is lost.
+    :raises RetriableError: see :func:`run_in_turn`. Or this attempt's table is gone, or its columns changed.
     """
 
     def script_for_job(job_id: str) -> str:
@@ -149,7 +141,7 @@ def _unknown_columns_error(error: ColumnError, table_text: str) -> RetriableErro
 def run_confirmation(
     api: BigQueryApi, step: LedgerStep, labels: dict[str, str], *, clock: Clock | None = None
 ) -> LedgerRow:
-    """Run the script of a confirmation, and repeat it after each lost turn, as :func:`run_in_turn` does."""
+    """Run the script of a confirmation, as :func:`run_in_turn` does."""
 
     def run() -> LedgerRow:
         job_id = f"connect_confirm_{uuid.uuid4().hex}"
@@ -171,9 +163,8 @@ def run_in_turn(
     keep_staging: Callable[[], None] = lambda: None,
     clock: Clock | None = None,
 ) -> Answer:
-    """Call ``run``, which changes the stream's fence row. If another publisher was faster, pause and call it again.
+    """Call ``run``, which changes the stream's fence row, until no other publisher is faster.
 
-    :param count_publishers: returns the number of publishers that compete. The pause grows with it.
     :param keep_staging: called after the first lost turn.
     :raises RetriableError: other publishers were faster for :data:`PUBLISH_SECONDS`.
     """

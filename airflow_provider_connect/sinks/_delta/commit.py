@@ -7,10 +7,10 @@ increment replaces the files of its own span, and keeps those of the day's other
 from __future__ import annotations
 
 import datetime as dt
-import json
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from airflow_provider_connect.errors import ConfigError, ConnectError
@@ -31,6 +31,7 @@ from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.foreign_writers import require_only_newest_snapshot
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import (
+    add_action,
     commit,
     delta_errors,
     is_lost_race,
@@ -50,10 +51,10 @@ from airflow_provider_connect.sinks._delta.table import (
     ownership_problems,
     soft_delete_columns,
 )
+from airflow_provider_connect.sinks._delta.widening import Widening, refuse_older_types
 from airflow_provider_connect.stage.erase_list import is_erase_run
-from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.soft_deletes import SOFT_DELETED_TOTAL, deleted_file_number
-from airflow_provider_connect.stage.storage import Folder, StoredFile, storage_error
+from airflow_provider_connect.stage.storage import Folder, storage_error
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -119,10 +120,8 @@ class Commit:
             require_only_newest_snapshot(view)
         stored_files = claim_files(folder, view, publish)
         sink_columns = soft_delete_columns() if self.deletes_softly else {}
-        columns = merge_columns(
-            table, delta_columns(publish.schema), self.options.schema_contract, self.path, sink_columns
-        )
-        if add_local_time_feature(table, columns) or (keeps_others and add_columns(table, columns)):
+        columns = self._columns(view, sink_columns)
+        if columns is None or (keeps_others and add_columns(table, columns)):
             return None
         # An erase stages the table's own rows, deleted ones included. Rows that it lacks must go.
         writes_deleted_rows = self.deletes_softly and not is_erase_run(publish.intent.run)
@@ -148,6 +147,29 @@ class Commit:
         else:
             self._commit(table, row, columns, additions, app_transactions)
         return row
+
+    def _columns(
+        self, view: LedgerView, sink_columns: Mapping[str, DeltaField] = MappingProxyType({})
+    ) -> list[DeltaField] | None:
+        """Return the table's columns after the publish. None if a commit has changed features or types first.
+
+        :param sink_columns: see :func:`.merge_columns`.
+        """
+        table, columns, options = view.table, delta_columns(self.publish.schema), self.options
+        assert table is not None
+        type_change = options.type_change(self.publish.kind)
+        if type_change == "wider":
+            refuse_older_types(view, self.publish, columns)
+        fields = merge_columns(
+            table, columns, options.schema_contract, self.path, sink_columns, type_change=type_change
+        )
+        if add_local_time_feature(table, fields):
+            return None
+        widening = Widening(view, fields)
+        if type_change == "wider" and widening.is_needed:
+            widening.run(options.widen_up_to)
+            return None
+        return fields
 
     def _visible_rows(self, view: LedgerView) -> int:
         polled = self.publish.manifest.polled
@@ -247,19 +269,6 @@ def find_newest(view: LedgerView, publish: Publish, slot: Slot) -> LedgerRow | N
     newest = view.newest_of(slot, publish.intent.run)
     newest_seen = seen_publish(newest, erase_version(view.table))
     return newest if newest_seen == publish.manifest.seen else view.row_of(slot, publish.intent.run)
-
-
-def add_action(file: StagedFile, day: dt.date, entry: StoredFile) -> Any:
-    from deltalake.transaction import AddAction
-
-    return AddAction(
-        path=file.path,
-        size=file.size_bytes,
-        partition_values={"day": str(day)},
-        modification_time=int(entry.modified.timestamp() * 1000),
-        data_change=True,
-        stats=json.dumps({**file.stats, "numRecords": file.rows}),
-    )
 
 
 def flush_log(folder: Folder, table: DeltaTable) -> None:

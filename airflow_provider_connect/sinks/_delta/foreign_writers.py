@@ -38,7 +38,7 @@ def describe_foreign_changes(view: LedgerView) -> str | None:
         if not rows.get(date) and date < view.last_snapshot_day:
             continue
         live_rows = rows.get(date, 0) - (view.transaction(date, DELETED_SUFFIX) or 0)
-        published_rows = sum(view.finder(slot)(date, "/rows") or 0 for slot in view.slots_of(date))
+        published_rows = view.published_rows(date)
         if published_rows != live_rows:
             changed.append(f"{date} (published {published_rows:,} rows, now has {live_rows:,})")
         elif date in dates_with_foreign_files and foreign_writes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -34,6 +34,7 @@ from airflow_provider_connect.sinks._delta.slots import (
     Slot,
     slots_with_spans,
     span_suffix,
+    suffix_of_file,
 )
 from airflow_provider_connect.sinks._delta.table import OWNER_PROPERTY
 from airflow_provider_connect.stage.spans import Span
@@ -62,7 +63,17 @@ class LedgerView:
 
         :param suffix: end of its id.
         """
-        return self.app_transactions.get(app_id(self.key, day) + suffix)
+        return self.app_transactions.get(f"{self._prefix}{day}{suffix}")
+
+    @cached_property
+    def _prefix(self) -> str:
+        return app_prefix(self.key)
+
+    def published_rows(self, day: dt.date) -> int:
+        """Return the number of a day's rows by the ledger. 0 if not published."""
+        if day not in self.span_slots:
+            return self.transaction(day, "/rows") or 0
+        return sum(self.transaction(day, f"{slot.suffix}/rows") or 0 for slot in self.slots_of(day))
 
     def finder(self, slot: Slot) -> FindTransaction:
         """Return :meth:`transaction` for the suffixes of one slot."""
@@ -152,21 +163,38 @@ class LedgerView:
 
         :raises ConfigError: another writer has put the rows of several slots into one file.
         """
-        day_id = app_id(self.key, slot.day)
         slots = self.slots_of(slot.day)
-        attempts = {
-            app.removeprefix(prefix): known.suffix
-            for known in slots
-            for prefix in [f"{day_id}{known.suffix}{FILE_SUFFIX}"]
-            for app in (self.app_transactions if len(slots) > 1 else ())
-            if app.startswith(prefix)
-        }
         day_files = DayFiles(
             [file for file in self.files if file[0] == slot.day],
             {known.suffix: self.transaction(slot.day, f"{known.suffix}/rows") or 0 for known in slots},
-            attempts,
+            self._suffix_by_attempt(slots),
         )
         return day_files.of_slot(slot, self.folder.url)
+
+    def files_with_slots(self) -> list[tuple[dt.date, str, Slot | None]]:
+        """Return day, path and slot of each file of :attr:`files`.
+
+        The slot is None for another writer's file, which may hold rows of several slots.
+        """
+        suffixes: dict[dt.date, dict[str, str]] = {}
+        result: list[tuple[dt.date, str, Slot | None]] = []
+        for file in self.files:
+            slots = self.slots_of(file[0])
+            if file[0] not in suffixes:
+                suffixes[file[0]] = self._suffix_by_attempt(slots)
+            suffix = suffix_of_file(file, suffixes[file[0]]) if len(slots) > 1 else ""
+            result.append((file[0], file[1], next((slot for slot in slots if slot.suffix == suffix), None)))
+        return result
+
+    def _suffix_by_attempt(self, slots: Sequence[Slot]) -> dict[str, str]:
+        """Return the slot's suffix of each attempt that the ledger records with one of a day's slots."""
+        return {
+            app.removeprefix(prefix): slot.suffix
+            for slot in slots
+            for prefix in [f"{app_id(self.key, slot.day)}{slot.suffix}{FILE_SUFFIX}"]
+            for app in (self.app_transactions if len(slots) > 1 else ())
+            if app.startswith(prefix)
+        }
 
     @property
     def last_snapshot_day(self) -> dt.date:
@@ -266,7 +294,9 @@ class LedgerView:
         """Return all published days, also empty ones."""
         if not self.belongs_to_stream:
             return DaySet()
-        names = (app.removeprefix(app_prefix(self.key)) for app in self.app_transactions)
+        prefix = app_prefix(self.key)
+        day_length = len(prefix) + len("2026-11-01")  # a ledger of many days has very many ids, most of them longer
+        names = (app.removeprefix(prefix) for app in self.app_transactions if len(app) == day_length)
         return DaySet.from_dates(dt.date.fromisoformat(name) for name in names if _DATE.fullmatch(name))
 
     @property

@@ -16,7 +16,6 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import TYPE_CHECKING, Literal
@@ -24,8 +23,9 @@ from urllib.parse import unquote
 
 from airflow_provider_connect.errors import ConfigError, ConnectError, RetriableError
 from airflow_provider_connect.patience import Patience
-from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN
-from airflow_provider_connect.stage.storage import Folder, storage_error, translate_errors
+from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, DATA_FILE_PATTERN, StagedFile
+from airflow_provider_connect.stage.storage import Folder, StoredFile, storage_error, translate_errors
+from airflow_provider_connect.stage.together import call_together
 
 if TYPE_CHECKING:
     import datetime as dt
@@ -50,7 +50,6 @@ _MEND = (
     "Restore {path}/_delta_log as it was. Or, for a new table, delete the whole folder {path}, "
     "data and _connect included"
 )
-_READERS = 8
 # A checkpoint in one file, in one file under a UUID, or in parts.
 _CHECKPOINT = re.compile(
     rf"{LOG_FOLDER}/(?P<version>\d{{20}})\.checkpoint\."
@@ -150,6 +149,23 @@ def _no_table(folder: Folder, error: Exception, *, may_hold_staged: bool) -> Con
 def _version_notes(folder: Folder) -> list[tuple[int, str]]:
     matches = (_NOTE.fullmatch(file.name) for file in folder.files(VERSION_NOTES_FOLDER))
     return [(int(match["version"]), match["table"]) for match in matches if match]
+
+
+def add_action(file: StagedFile, day: dt.date, entry: StoredFile) -> AddAction:
+    """Return the action that adds a file to a day.
+
+    :param entry: the file as the storage has it.
+    """
+    from deltalake.transaction import AddAction
+
+    return AddAction(
+        path=file.path,
+        size=file.size_bytes,
+        partition_values={"day": str(day)},
+        modification_time=int(entry.modified.timestamp() * 1000),
+        data_change=True,
+        stats=json.dumps({**file.stats, "numRecords": file.rows}),
+    )
 
 
 def commit(
@@ -260,9 +276,8 @@ def read_transactions(folder: Folder, version: int, prefix: str) -> dict[str, in
     try:
         checkpoint, names = _newest_checkpoint(folder, version)
         names += [commit_name(number) for number in range(checkpoint + 1, version + 1)]
-        with ThreadPoolExecutor(_READERS) as pool:
-            for transactions in pool.map(partial(_transactions_in, folder), names):
-                merged |= transactions
+        for transactions in call_together(folder, partial(_transactions_in, folder), names):
+            merged |= transactions
     except (FileNotFoundError, ValueError) as error:
         raise RetriableError(
             f"the log of table {folder.url} cannot be read up to version {version} ({type(error).__name__}). Another "

@@ -73,9 +73,10 @@ def rule_transactions(view: LedgerView, rule: MergeRule) -> dict[str, int]:
 
 def recorded_rule(app_transactions: Mapping[str, int], prefix: str) -> MergeRule | None:
     """Return the rule that a table is merged by, or None."""
+    rule_prefix = prefix + _RULE
     for app, version in app_transactions.items():
-        if version == 1 and app.startswith(prefix + _RULE):
-            values = json.loads(app.removeprefix(prefix + _RULE))
+        if version == 1 and app.startswith(rule_prefix):
+            values = json.loads(app.removeprefix(rule_prefix))
             return MergeRule(tuple(values["key"]), values["newest_by"], values["delete_where"])
     return None
 

@@ -16,9 +16,11 @@ from airflow_provider_connect.stage.merging import (
     KEY_HELP,
     NEWEST_BY_HELP,
     merge_problem,
+    order_of_increments,
 )
 from airflow_provider_connect.stage.soft_deletes import DELETES_HELP, Deletes, soft_kind_problems
 from airflow_provider_connect.stage.storage import normalise_path
+from airflow_provider_connect.stage.stream_names import names_streams
 from airflow_provider_connect.stage.tables import HEAD_FOLDER, TableTemplate, template_problem
 from airflow_provider_connect.window import ONE_DAY, SourceKind
 
@@ -33,7 +35,8 @@ class DeltaOptions(Options):
 
     path: str = Field(
         description="Root of the table: an absolute path, or a URL (s3://, gs://, abfss://). A source column "
-        "in the last part, '/data/lake/{event}', makes a table for each event.",
+        "in the last part, '/data/lake/{event}', makes a table for each event. For a source of many tables, {schema} "
+        "and {table} name a table each.",
         examples=["/data/lake/events", "s3://bucket/lake/events"],
     )
     sweep_after: dt.timedelta = Field(
@@ -45,6 +48,22 @@ class DeltaOptions(Options):
     schema_contract: Literal["evolve", "freeze"] = Field(
         default="evolve",
         description="Effect of a column that the table lacks: 'evolve' adds it, 'freeze' fails the day.",
+    )
+    names: Literal["refuse", "safe"] = Field(
+        default="refuse",
+        description="Effect of a column's name that Delta does not allow: 'refuse' fails the run, 'safe' writes an "
+        "underscore for each character that is not allowed.",
+    )
+    types: Literal["refuse", "safe"] = Field(
+        default="refuse",
+        description="Effect of a time of day, for which Delta has no type: 'refuse' fails the run, 'safe' stores it as "
+        "text, HH:MM:SS.ffffff.",
+    )
+    widen_up_to: int = Field(
+        default=10_000_000_000,
+        ge=0,
+        description="Most bytes of files that are written again because a column grows, such as from int to bigint. "
+        "Larger tables fail the day.",
     )
     write_mode: Literal["replace", "merge"] = Field(
         default="replace",
@@ -91,9 +110,25 @@ class DeltaOptions(Options):
         """Return True if a publish of this source kind replaces the whole table."""
         return kind == "snapshot" and self.snapshot == "replace"
 
+    def type_change(self, kind: SourceKind) -> Literal["none", "wider", "any"]:
+        """Return the new types that a publish of this source kind may give to the table's columns."""
+        if self.tables is not None:
+            return "none"
+        keeps_rows = self.write_mode == "merge" or self.deletes == "soft" or not self.replaces_whole(kind)
+        return "wider" if keeps_rows else "any"
+
+    def ordered_by(self, columns: tuple[str, ...]) -> Self:
+        """Return the options with ``newest_by`` if a merge of increments does not name it."""
+        if self.write_mode != "merge" or self.newest_by is not None:
+            return self
+        column = order_of_increments(tuple(self.key), columns)
+        return self if column is None else self.model_copy(update={"newest_by": column})
+
     def kind_problems(self, kind: SourceKind) -> list[str]:
         """Return a problem for each option that this kind of source cannot have."""
         problems = soft_kind_problems(self.deletes, kind)
+        if names_streams(self.path) and (problem := _column_problem(self.path) or self._tables_problem()):
+            problems.append(problem)  # the source has one stream, so {table} is its column
         if kind == "increment" and self.write_mode == "merge" and self.newest_by is None:
             problems.append(INCREMENTS_NEED_ORDER)
         return problems
@@ -120,14 +155,8 @@ class DeltaOptions(Options):
                 f"readers take a Delta table's path with {misread[0]!r} for another place. Choose a path "
                 "without backslashes, control characters and '%' before two hex digits"
             )
-        above, _, last = path.rpartition("/")
-        if "{" in above or "}" in above:
-            raise ValueError(f"{path!r}: a column belongs in the last part of the path, such as /data/lake/{{event}}")
-        if "{" in last or "}" in last:
-            if problem := template_problem(last):
-                raise ValueError(problem)
-            if not above or above.endswith(":/"):
-                raise ValueError(f"{path!r}: name a folder for the tables, such as /data/lake/{{event}}")
+        if not names_streams(path) and (problem := _column_problem(path)):
+            raise ValueError(problem)
         return path
 
     @model_validator(mode="after")
@@ -135,8 +164,6 @@ class DeltaOptions(Options):
         merge_options = {"key": self.key, "newest_by": self.newest_by, "delete_where": self.delete_where}
         if problem := merge_problem(self.write_mode, merge_options):
             raise ValueError(problem)
-        if self.write_mode == "merge" and self.tables is not None:
-            raise ValueError(f"path={self.path!r}: a table for each value needs write_mode='replace'")
         if self.write_mode == "merge" and self.deletes == "soft":
             raise ValueError("deletes='soft' needs write_mode='replace'. Leave one of them out")
         return self
@@ -145,9 +172,33 @@ class DeltaOptions(Options):
     def _tables_have_a_template(self) -> Self:
         if self.tables is None and self.max_tables != type(self).model_fields["max_tables"].default:
             raise ValueError("max_tables belongs to a path with a column, such as /data/lake/{event}. Leave it out")
-        if self.deletes == "soft" and (self.snapshot == "daily" or self.tables is not None):
-            conflict = "a path with a column" if self.tables is not None else "snapshot='daily'"
-            raise ValueError(
-                f"deletes='soft' needs one table with the newest snapshot, and excludes {conflict}. Leave one out"
-            )
+        if self.deletes == "soft" and self.snapshot == "daily":
+            raise ValueError(_soft_conflict("snapshot='daily'"))
+        if not names_streams(self.path) and (problem := self._tables_problem()):
+            raise ValueError(problem)
         return self
+
+    def _tables_problem(self) -> str | None:
+        """Return why the other options do not allow a table for each value of a column. None if they do."""
+        if self.tables is None:
+            return None
+        if self.write_mode == "merge":
+            return f"path={self.path!r}: a table for each value needs write_mode='replace'"
+        return _soft_conflict("a path with a column") if self.deletes == "soft" else None
+
+
+def _column_problem(path: str) -> str | None:
+    """Return why a column is at a wrong place of the path. None if the path is valid."""
+    above, _, last = path.rpartition("/")
+    if "{" in above or "}" in above:
+        return f"{path!r}: a column belongs in the last part of the path, such as /data/lake/{{event}}"
+    if "{" in last or "}" in last:
+        if problem := template_problem(last):
+            return problem
+        if not above or above.endswith(":/"):
+            return f"{path!r}: name a folder for the tables, such as /data/lake/{{event}}"
+    return None
+
+
+def _soft_conflict(conflict: str) -> str:
+    return f"deletes='soft' needs one table with the newest snapshot, and excludes {conflict}. Leave one out"

@@ -50,6 +50,7 @@ from airflow_provider_connect.sinks._delta.table import (
     require_writable,
     soft_delete_columns,
 )
+from airflow_provider_connect.sinks._delta.widening import Widening
 from airflow_provider_connect.stage.differences import Differences, compare_states
 from airflow_provider_connect.stage.erase_list import Erasure, ShapingDigest, no_shaping
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER, MANIFEST_NAME
@@ -114,13 +115,19 @@ class LakePublisher(Publisher, Erases, InspectsTarget, KeepsNotes, KeepsRejects,
             if problems := ownership_problems(table, self._key, path, template):
                 return problems
             # The head has the columns of all tables.
-            merge_columns(
+            type_change = options.type_change(kind)
+            fields = merge_columns(
                 table,
                 columns,
                 options.schema_contract,
                 path,
                 soft_delete_columns() if options.deletes == "soft" else {},
+                type_change=type_change,
             )
+            widening = Widening(LedgerView(Folder(path), table, self._key), fields)
+            if type_change == "wider" and widening.is_needed:
+                text = widening.describe(options.widen_up_to)
+                _LOG.log(logging.WARNING if creates else logging.INFO, "%s", text)
             if creates:
                 probe_root(options.root)
                 make_durable(Folder(path), table)

@@ -86,7 +86,7 @@ class DayFiles(NamedTuple):
         """
         if len(self.published_rows) < 2:
             return [*self.files]
-        owners = [self._suffix_of(file) for file in self.files]
+        owners = [suffix_of_file(file, self.attempts) for file in self.files]
         by_suffix = {
             suffix: [file for file, owner in zip(self.files, owners, strict=True) if owner == suffix]
             for suffix in self.published_rows
@@ -105,11 +105,15 @@ class DayFiles(NamedTuple):
             "day as it is, or load the stream into a new table"
         )
 
-    def _suffix_of(self, file: LiveFile) -> str | None:
-        """Return the suffix of the slot that published a file, or None for another writer's file."""
-        match = DATA_FILE_PATTERN.fullmatch(file[1])
-        return None if match is None else self.attempts.get(match["attempt"], "")
-
     def _is_complete(self, suffix: str, files: Sequence[LiveFile]) -> bool:
         rows = [rows for _, _, rows in files]
         return None not in rows and sum(filter(None, rows)) == self.published_rows[suffix]
+
+
+def suffix_of_file(file: LiveFile, attempts: Mapping[str, str]) -> str | None:
+    """Return the suffix of the slot that published a file, or None for another writer's file.
+
+    :param attempts: the slot's suffix of each attempt. Other attempts belong to the day's first slot.
+    """
+    match = DATA_FILE_PATTERN.fullmatch(file[1])
+    return None if match is None else attempts.get(match["attempt"], "")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import re
 import uuid
 from collections.abc import Mapping
 from pathlib import Path
@@ -15,6 +14,8 @@ from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.patience import FROM_NONE, Patience
 from airflow_provider_connect.sink import StreamKey
 from airflow_provider_connect.sinks._delta.log import delta_errors, open_table
+from airflow_provider_connect.sinks._delta.safe_columns import ILLEGAL_IN_NAMES
+from airflow_provider_connect.sinks._delta.wider_types import is_wider, type_name
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
 from airflow_provider_connect.stage.soft_deletes import with_mark_columns
 from airflow_provider_connect.stage.storage import Folder, storage_error
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
 OWNER_PROPERTY = "connect.stream"
 TEMPLATE_PROPERTY = "connect.tables"
 """Property of a template's tables: the template of their names."""
-_ILLEGAL_IN_NAMES = re.compile(r"[ ,;{}()\n\t=]")
 _SAFE_FEATURES = {"appendOnly", "invariants", "timestampNtz", "v2Checkpoint", "vacuumProtocolCheck", "variantType"}
 # Each read of the ledger reads the commits since the last checkpoint, one request each. So checkpoints come as often
 # as Spark's, not after delta-rs's 100 commits.
@@ -116,12 +116,23 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
     for field in schema:
         if field.name == "day":
             continue
-        if not field.name or _ILLEGAL_IN_NAMES.search(field.name):
-            problems.append(f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it")
+        if not field.name or ILLEGAL_IN_NAMES.search(field.name):
+            safe_name = ILLEGAL_IN_NAMES.sub("_", field.name) or "column"
+            problems.append(
+                f"column {field.name!r}: Delta allows neither spaces nor ,;{{}}()= in names: rename it with "
+                f"names='safe', or with shape=[Rename(columns={{{field.name!r}: {safe_name!r}}})]"
+            )
         elif field.name.lower() in lower_names:
-            problems.append(f"column {field.name!r} differs from another only in case: rename it")
+            problems.append(
+                f"column {field.name!r} differs from another only in case: rename it, such as with "
+                f"shape=[Rename(columns={{{field.name!r}: '{field.name}_'}})]"
+            )
         lower_names.add(field.name.lower())
-        problem = f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source"
+        is_time = pa.types.is_time(field.type)
+        problem = (
+            f"column {field.name!r}: Delta has no type for Arrow's {field.type}: cast it in the source, or with "
+            f"shape=[Cast(columns={{{field.name!r}: 'STRING'}})]{' or types=' + repr('safe') if is_time else ''}"
+        )
         if pa.types.is_null(field.type) or pa.types.is_unsigned_integer(field.type):
             problems.append(problem)
             continue
@@ -138,17 +149,24 @@ def delta_columns(schema: pa.Schema) -> dict[str, DeltaField]:
     return columns
 
 
+TypeChange = Literal["none", "wider", "any"]
+"""New types that a table's column may get: none, one that holds all values of the old type, or any."""
+
+
 def merge_columns(
     table: DeltaTable,
     columns: dict[str, DeltaField],
     schema_contract: Literal["evolve", "freeze"],
     path: str,
     sink_columns: Mapping[str, DeltaField] = MappingProxyType({}),
+    *,
+    type_change: TypeChange = "none",
 ) -> list[DeltaField]:
     """Return the table's columns and then new ones, since a delta-rs commit replaces the schema.
 
     :param sink_columns: columns that the sink adds, whatever the contract.
-    :raises DataError: columns changed their type, or are new under ``freeze``. The message names them all.
+    :param type_change: under ``freeze`` always ``"none"``.
+    :raises DataError: columns have unsuitable types, or are new under ``freeze``. The message names them all.
     """
     fields = list(table.schema().fields)
     by_lower_name = {field.name.lower(): field for field in fields}
@@ -163,9 +181,13 @@ def merge_columns(
             problems.append(
                 f"column {name!r} is called {table_column.name!r} in the table; Delta ignores case: rename it"
             )
-        elif table_column.type != column.type:
+        elif table_column.type == column.type:
+            continue
+        elif schema_contract == "evolve" and _may_change(table_column, column, type_change):
+            fields[fields.index(table_column)] = column
+        else:
             problems.append(
-                f"column {name!r} is {_type_name(table_column)} in the table and {_type_name(column)} now: cast it in "
+                f"column {name!r} is {type_name(table_column)} in the table and {type_name(column)} now: cast it in "
                 "the source under another name, or load into a new table. If no day is published, delete the table's "
                 "folder"
             )
@@ -214,8 +236,8 @@ def add_columns(table: DeltaTable, fields: list[DeltaField]) -> bool:
     return bool(new_fields)
 
 
-def _type_name(field: DeltaField) -> str:
-    return str(getattr(field.type, "type", field.type))
+def _may_change(old: DeltaField, new: DeltaField, type_change: TypeChange) -> bool:
+    return type_change == "any" or (type_change == "wider" and is_wider(type_name(old), type_name(new)))
 
 
 def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | None = None) -> DeltaTable:
@@ -231,7 +253,7 @@ def create_table(path: str, key: StreamKey, schema: pa.Schema, template: str | N
     patience = Patience(pauses=(0.1,), jitter=FROM_NONE, tries=20)
     while True:
         try:
-            DeltaTable.create(
+            return DeltaTable.create(
                 path,
                 Schema([*delta_columns(schema).values(), day_column()]),
                 partition_by=["day"],

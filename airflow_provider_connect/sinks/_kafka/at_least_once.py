@@ -19,7 +19,6 @@ class AtLeastOnceDelivery(DayDelivery):
     """Sends a day without transactions."""
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day and a generation that no other run uses."""
         claims, highest_conflict = self.claims, 0
         published_entry = self._read_and_repair()
         while True:
@@ -38,12 +37,10 @@ class AtLeastOnceDelivery(DayDelivery):
             highest_conflict, published_entry = conflicting_generation, self.read_published_entry()
 
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share and wait for its acknowledgement."""
         sender = ShareSender(self.options, self.plan, self._make_outbox(), files, self.plan.generation or 1)
         return self.send(sender, self.cluster.end_offsets(self.topics))
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day by its ledger record."""
         published_entry = self._read_and_repair()
         if (own_row := self.require_not_overtaken(published_entry)) is not None:
             return own_row
@@ -57,7 +54,6 @@ class AtLeastOnceDelivery(DayDelivery):
         return entry.row
 
     def confirm(self) -> LedgerRow:
-        """Confirm an unchanged day in the ledger."""
         published_entry = self._read_and_repair()
         if (own_row := self.row_of_this_intent(published_entry)) is not None:
             return own_row
@@ -74,7 +70,6 @@ class AtLeastOnceDelivery(DayDelivery):
             raise
 
     def _write_until_settled(self, entry: DayEntry, outbox: AcknowledgedOutbox) -> None:
-        """Write the day's record. If another run's record counts, write that one last, for compaction."""
         counting_entry = entry
         while True:
             self.write_record(outbox, counting_entry)
@@ -87,7 +82,6 @@ class AtLeastOnceDelivery(DayDelivery):
             raise overtaken_error(self.publish, counting_entry.row)
 
     def _read_and_repair(self) -> DayEntry | None:
-        """Return the day's record that counts. Writes it last if a losing run died before that."""
         published_entry = self.read_published_entry()
         last_entry = self.ledger.superseded_entry(self.publish.day.date)
         if published_entry is None or last_entry is None:

@@ -1,8 +1,4 @@
-"""Claims: ledger records that ``begin`` writes, before a day's first record is sent.
-
-A claim names the run that fenced a producer, reserves a generation if no single transaction chooses it, and shows later
-that the ledger topic was not replaced.
-"""
+"""Claims: ledger records that ``begin`` writes before a day's first record is sent."""
 
 from __future__ import annotations
 
@@ -20,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class DayClaims:
-    """Reads and writes the claims of one publish's day. Ignores the plan's generation."""
+    """Claims of one publish's day."""
 
     def __init__(self, options: KafkaOptions, ledger: KafkaLedger, plan: DayPlan) -> None:
         self.options = options
@@ -31,14 +27,10 @@ class DayClaims:
         """The publish in messages."""
 
     def newest_claim(self) -> Claim | None:
-        """Return the day's newest claim, or None."""
         return self.ledger.newest_claim(self.ledger_key)
 
     def new_claim(self, earlier: Claim | None, generation: int | None = None, *, parts: int = 0) -> Claim:
-        """Return this publish's claim, with the earlier claim's generations and parts.
-
-        :param parts: number of staged files with a transaction each.
-        """
+        """Return this publish's claim, with the earlier claim's generations and parts."""
         publish = self.plan.publish
         return Claim(
             token=publish.intent.token,
@@ -56,10 +48,7 @@ class DayClaims:
         self.ledger.write_record(self.ledger_key, self.new_claim(earlier, generation))
 
     def find_conflicting_generation(self, generation: int, read_positions: dict[int, int]) -> int | None:
-        """Return the day's highest claimed generation if another run claimed ``generation`` first, else None.
-
-        :param read_positions: ledger offsets read when ``generation`` was chosen.
-        """
+        """Return the day's highest claimed generation if another run claimed ``generation`` first."""
         records = self.ledger.records_since(self.ledger_key, read_positions)
         claims = [parse_record(Claim, value, self.options.ledger_topic) for value in records]
         for claim in claims:
@@ -78,7 +67,7 @@ class DayClaims:
     def highest_used_generation(self) -> int:
         """Return the day's highest generation for which an earlier claim may have sent records.
 
-        :raises ConfigError: the ledger has lost the claim of ``begin``.
+        :raises ConfigError: the claim of ``begin`` is lost.
         """
         claim = self.newest_claim()
         if claim is None:
@@ -89,14 +78,13 @@ class DayClaims:
         return claim.used
 
     def is_held(self) -> bool:
-        """Return True if the day's newest claim is this publish's."""
         claim = self.newest_claim()
         return claim is not None and claim.begun == self.plan.begin_id
 
     def require_held(self) -> None:
         """Check that the day's newest claim is this publish's.
 
-        :raises RetriableError: another attempt has claimed the day.
+        :raises RetriableError: another attempt holds it.
         """
         claim = self.newest_claim()
         if claim is None or claim.begun != self.plan.begin_id:
@@ -106,7 +94,7 @@ class DayClaims:
             )
 
     def fencing_message(self, transaction: Transaction, error: str) -> str:
-        """Explain why a producer was fenced. Names the other run if known."""
+        """Explain why a producer was fenced, with the other run if known."""
         try:
             claim = self.newest_claim()
         except (RetriableError, ConfigError):

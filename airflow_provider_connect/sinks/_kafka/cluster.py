@@ -37,7 +37,6 @@ class Cluster:
 
     @property
     def admin(self) -> AdminClient:
-        """Admin client, created on first use."""
         with self._lock:
             if self._admin is None:
                 self._admin = make_admin_client(self.connection, self.client_errors)
@@ -51,7 +50,6 @@ class Cluster:
 
     @property
     def ledger(self) -> KafkaLedger:
-        """The stream's ledger."""
         with self._lock:
             if self._ledger is None:
                 self._ledger = self.ledger_from(None)
@@ -64,17 +62,14 @@ class Cluster:
     def transaction(
         self, transactional_id: str, settings: dict[str, Any] | None = None, *, description: str | None = None
     ) -> Transaction:
-        """Return a producer with this transactional id."""
         timeouts = self.options.timeout_seconds, self.options.transaction_timeout_seconds
         return Transaction(self.connection, transactional_id, *timeouts, settings, description=description)
 
     def turn(self, view: TopicView, transactional_id: str, topics: list[str], description: str, begin_id: str) -> Turn:
-        """Return the turn of one publish or erase."""
         timeouts = self.options.transaction_timeout_seconds, self.options.timeout_seconds
         return Turn(self.connection, view, transactional_id, topics, description, begin_id, *timeouts)
 
     def topics(self) -> TopicAdmin:
-        """Return a :class:`.TopicAdmin` with an empty cache."""
         options = self.options
         return TopicAdmin(
             self.admin,
@@ -85,6 +80,5 @@ class Cluster:
         )
 
     def close(self) -> None:
-        """Drop the admin client."""
         with self._lock:
             self._admin = None

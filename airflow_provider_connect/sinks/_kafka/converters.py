@@ -1,8 +1,4 @@
-"""Converters of keys and values, with Kafka Connect's names.
-
-A row must have the same key bytes in every run, or tombstones and compaction miss it. So keys omit the day and keep
-their registered schema (:meth:`.schema_resolver.SchemaResolver.key_schema`).
-"""
+"""Converters of keys and values, with Kafka Connect's names."""
 
 from __future__ import annotations
 
@@ -47,8 +43,8 @@ def make_converter(
 ) -> Converter:
     """Return the converter with this name.
 
-    :param day: value of the first field ``day``. None omits it, as do ``string`` and ``bytes``.
-    :param value_field: column with the whole value, for ``string`` and ``bytes``.
+    :param day: None omits the first field ``day``.
+    :param value_field: the whole value, for ``string`` and ``bytes``.
     """
     return _CONVERTERS[name](schema, day, record_name, value_field)
 
@@ -80,13 +76,12 @@ class KeyEncoder:
             self.converter = _JsonKeys(key_schema, None, record_name)
 
     def problems(self) -> list[str]:
-        """Return a message for each column that a key cannot contain."""
         return [f"key_fields: {text}" for text in self.converter.problems()] if self.converter else []
 
     def encode(self, batch: pa.RecordBatch, ref: SchemaRef | None) -> EncodedBatch:
         """Return each row's key. Refuses NaN, and text that is not UTF-8.
 
-        :param ref: registered schema, if the converter needs one.
+        :param ref: if the converter needs one.
         """
         if self.converter is None:
             return EncodedBatch([None] * batch.num_rows, {})

@@ -1,7 +1,6 @@
 """Dead letters: rows that cannot become records, in a separate topic with Kafka Connect's headers.
 
-Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11). Connect's headers for the
-position in the consumed topic hold the row's position in the staged day.
+Header names: https://kafka.apache.org/documentation/#connect_errorreporting (2026-11).
 """
 
 from __future__ import annotations
@@ -26,7 +25,6 @@ _BATCH_BYTES = 1_000_000
 _HEADERS_BYTES = 4096
 _PREFIX, _CUT_HEADER = "__connect.errors.", "connect.cut_from_bytes"
 _SOURCE_STAGE = "TASK_POLL"
-"""Connect's stage name for records that the source rejected."""
 
 
 class DeadLetter(NamedTuple):
@@ -38,10 +36,7 @@ class DeadLetter(NamedTuple):
 
 
 class DeadLetterSender:
-    """Sends a publish's dead letters, if the plan has a topic for them.
-
-    :param topic: the sink's ``topic``, named in the headers of source rejects.
-    """
+    """Sender of a publish's dead letters, if it has a topic."""
 
     def __init__(self, plan: DayPlan, outbox: Outbox, topic: str) -> None:
         self.plan = plan
@@ -49,7 +44,6 @@ class DeadLetterSender:
         self.topic = topic
 
     def send_refused(self, refused: Iterable[RejectedRow]) -> None:
-        """Send rows that the sink rejected."""
         self._send(self.make_refused_letters(refused))
 
     def send_source_rejects(self) -> int:
@@ -66,7 +60,6 @@ class DeadLetterSender:
             )
 
     def make_source_letters(self) -> Iterator[DeadLetter]:
-        """Yield letters for records that the source rejected."""
         publish = self.plan.publish
         origin = publish.key.connector
         for part, file in enumerate(publish.manifest.polled.rejects):
@@ -78,7 +71,6 @@ class DeadLetterSender:
                     yield DeadLetter(None, reject.record, headers)
 
     def _send(self, letters: Iterable[DeadLetter]) -> int:
-        """Send letters and return their number. Cuts those too large for the topic and adds a header."""
         topic, count = self.plan.dead_letter_topic, 0
         if topic is None:
             return 0
@@ -113,9 +105,9 @@ class DeadLetterSender:
 
 
 def read_dead_letters(cluster: Cluster, first: dt.date, last: dt.date, max_records: int) -> Iterator[DayRejects]:
-    """Yield each published day's rejects. Reads the dead letter topic from its beginning.
+    """Yield each published day's rejects, from the dead letter topic's beginning.
 
-    :param max_records: number of letters of a day whose record is kept in memory.
+    :param max_records: most records of a day in memory.
     """
     topic = cluster.options.effective_dead_letter_topic
     rows_by_attempt = {

@@ -1,4 +1,4 @@
-"""Base class of the deliveries, which publish one day and write its ledger records."""
+"""Base class of the deliveries."""
 
 from __future__ import annotations
 
@@ -44,14 +44,12 @@ def _id_unit(plan: DayPlan) -> str:
 
 
 class DayDelivery(ABC):
-    """Publishes one day. Subclasses implement the delivery modes. Driver and executors create their own.
+    """Delivery of one day, with its newest publish as ``published_entry``.
 
-    ``published_entry`` is the day's newest publish. Methods raise OvertakenError if another run has published or
-    confirmed the day since the poll.
+    Methods raise OvertakenError if another run changed the day since the poll.
     """
 
     max_tries: ClassVar[int] = 1
-    """Number of tries to send a share."""
 
     def __init__(self, cluster: Cluster, plan: DayPlan, ledger: KafkaLedger | None = None) -> None:
         self.cluster = cluster
@@ -67,7 +65,7 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
-        """Claim the day in the driver. Returns the plan for every :meth:`put`."""
+        """Claim the day. Returns the plan for every :meth:`put`."""
 
     @abstractmethod
     def put(self, files: tuple[StagedFile, ...]) -> SentShare:
@@ -75,14 +73,14 @@ class DayDelivery(ABC):
 
     @abstractmethod
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day in the driver, unless a share's transaction did so."""
+        """Publish the day, unless a share's transaction did so."""
 
     def confirm(self) -> LedgerRow:
-        """Confirm an unchanged day in the driver: write its ledger record again, with one more check."""
+        """Confirm an unchanged day: write its ledger record again, with one more check."""
         return self.confirm_in_transaction()
 
     def confirm_in_transaction(self, after_fencing: Callable[[], None] | None = None) -> LedgerRow:
-        """Confirm an unchanged day. Fences a run that sends the day, because its answer may be older."""
+        """Confirm an unchanged day, and fence a run that sends the day."""
         transaction = self.transaction()
         try:
             with transaction:
@@ -101,7 +99,7 @@ class DayDelivery(ABC):
         return entry.row
 
     def abort(self) -> None:  # noqa: B027  # deliveries without transactions leave nothing open
-        """End dead executors' transactions, in the driver. Other days and readers wait for them."""
+        """End dead executors' transactions."""
 
     def transaction(self, part: int | None = None) -> Transaction:
         """Return a producer with the day's transactional id, or a part's."""
@@ -125,10 +123,7 @@ class DayDelivery(ABC):
         *,
         with_source_rejects: bool = False,
     ) -> SentShare:
-        """Send a share and wait for its acknowledgement. Returns its counts and offsets.
-
-        :param ends_before: end offsets of the topics before the first record.
-        """
+        """Send a share and wait for its acknowledgement. Returns its counts and offsets."""
         started = time.monotonic()
         share = sender.send(snapshot)
         source_rejects = self.send_source_rejects(sender.outbox) if with_source_rejects else 0
@@ -143,7 +138,6 @@ class DayDelivery(ABC):
         return self.ledger.entries(self.ledger_key).get(self.ledger_key)
 
     def row_of_this_intent(self, published_entry: DayEntry | None) -> LedgerRow | None:
-        """Return this intent's published ledger row, or None."""
         return published_entry.row_for_intent(self.publish.intent.token) if published_entry else None
 
     def require_not_overtaken(self, published_entry: DayEntry | None) -> LedgerRow | None:
@@ -155,7 +149,7 @@ class DayDelivery(ABC):
     def next_generation(self, newest_row: LedgerRow | None, used_generation: int = 0) -> int:
         """Return the generation to publish. Read the ledger just before.
 
-        :raises OvertakenError: also if another run has brought another definition into force.
+        :raises OvertakenError: see the class. Or another definition is in force.
         """
         require_definition(self.publish, self.ledger.known_definition())
         return next_generation(self.publish, newest_row, used_generation, erased=self.ledger.known_erase_list().version)
@@ -174,7 +168,7 @@ class DayDelivery(ABC):
     ) -> DayEntry:
         """Return the ledger record that publishes the sent records.
 
-        :param seen_state: ledger state on which a publish without transactions was decided.
+        :param seen_state: basis of a publish without transactions.
         """
         counts = self.publish.manifest.polled.all_counts | {
             "rejected": share.rejected,
@@ -212,8 +206,6 @@ class DayDelivery(ABC):
     def write_definition(self, outbox: Outbox) -> None:
         """Write the publish's definition to the ledger if another definition or task is in force.
 
-        Days without turns may write concurrently. The first record counts.
-
         :raises OvertakenError: another definition was written first.
         """
         publish, ledger = self.publish, self.ledger
@@ -236,7 +228,7 @@ class DayDelivery(ABC):
         require_definition(self.publish, first_definition.as_definition)
 
     def send_source_rejects(self, outbox: Outbox) -> int:
-        """Send records that the source rejected as dead letters. Returns their number."""
+        """Send the source's rejects as dead letters. Returns their number."""
         return DeadLetterSender(self.plan, outbox, self.options.topic).send_source_rejects()
 
     def require_tolerated(self, receipts: list[SentShare]) -> None:

@@ -1,11 +1,6 @@
 """Erases people from a compacted topic with keys that identify them.
 
-One transaction, in the topic's turn, writes tombstones and the erase list of all the topic's streams. Later publishes
-poll again if their rows were polled under an older list (:mod:`.stage.erasing`). Options without turns are refused.
-
-The topic is read once from its beginning to find each key's partitions, because partitions may have been added. Memory
-holds an entry for each key. Kafka removes the covered records at compaction (``min.cleanable.dirty.ratio``,
-``max.compaction.lag.ms``).
+The topic is read once, and memory holds an entry for each key. Kafka removes the covered records at compaction.
 """
 
 from __future__ import annotations
@@ -37,10 +32,7 @@ _KeyPartition = tuple[bytes, int]
 
 @dataclass(frozen=True)
 class KafkaEraser:
-    """Counts and erases people's records.
-
-    :param column: source column that holds the record keys.
-    """
+    """Eraser of people's records, by the column of the record keys."""
 
     cluster: Cluster
     column: str
@@ -48,7 +40,7 @@ class KafkaEraser:
     def find(self, values: Sequence[str]) -> dict[dt.date, int]:
         """Count the people's keys with a value in the topic, by the day that wrote it.
 
-        :raises ConfigError: the topic's keys do not identify people, or the sink takes no turns.
+        :raises ConfigError: unsuitable keys, or no turns.
         """
         self._require_erasable()
         return _count_by_day(
@@ -59,7 +51,7 @@ class KafkaEraser:
         """Add people to the erase list and write their tombstones. Safe to repeat.
 
         :raises ConfigError: as for :meth:`find`, or the list is too long.
-        :raises RetriableError: the turn does not come in time.
+        :raises RetriableError: no turn in time.
         """
         self._require_erasable()
         rows: dict[dt.date, int] = {}
@@ -76,7 +68,6 @@ class KafkaEraser:
 
     @property
     def topic(self) -> str:
-        """The sink's only topic."""
         return self.cluster.options.topic
 
     def _require_erasable(self) -> None:
@@ -101,10 +92,6 @@ class KafkaEraser:
             )
 
     def _erase_once(self, values: Sequence[str], rows: dict[dt.date, int], shaping: ShapingDigest) -> EraseList:
-        """Erase in one transaction, unless nothing is left to erase. Returns the new list.
-
-        :param rows: receives the number of erased keys by day.
-        """
         cluster = self.cluster
         names = (cluster.key.connector, cluster.key.stream, self.topic, "erase")
         description = f"an erase of {cluster.key} from {self.topic!r}"

@@ -17,14 +17,12 @@ from airflow_provider_connect.sinks._kafka.topic_names import template_column, t
 from airflow_provider_connect.sinks._kafka.topics import TopicAdmin
 
 _LAST_OFFSETS = 1000
-"""Offsets read at each partition's end. Some may be transaction markers or aborted records."""
 _NEWEST_DAYS = 30
 _MAX_TEMPLATE_TOPICS = 5
-"""Number of a template's topics that are read."""
 
 
 class LedgerCheck:
-    """Compares one stream's ledger and topics in the driver, before a data topic is created."""
+    """Comparison of one stream's ledger and topics, before a data topic is created."""
 
     def __init__(self, cluster: Cluster, topics: TopicAdmin) -> None:
         self.cluster = cluster
@@ -144,10 +142,7 @@ def mixed_topic_message(ledger: KafkaLedger, topic: str, other_target: str) -> s
 
 
 def holds_records(connection: Connection, topic: str, stream_key: StreamKey | None, timeout_seconds: float) -> bool:
-    """Return True if one of the topic's last records is the stream's.
-
-    :param stream_key: None accepts any record.
-    """
+    """Return True if one of the topic's last records is the stream's."""
     with open_topic(connection, topic, timeout_seconds) as reader:
         return any(
             stream_key is None or is_written_by(message.headers(), stream_key)

@@ -1,4 +1,4 @@
-"""Options of the Kafka sink. DAG files import this module, so it must stay light."""
+"""Options of the Kafka sink."""
 
 from __future__ import annotations
 
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 RECORD_KEY = "record_key"
-"""Source column with a row's key."""
 _DEAD_LETTERS = ".dead_letters"
 _REGISTRY_CONVERTERS = ("avro", "json_schema", "protobuf")
 _REGISTERED = f"value_converter {', '.join(_REGISTRY_CONVERTERS)}"
@@ -221,7 +220,6 @@ class KafkaOptions(Sink):
 
     @property
     def is_one_transaction(self) -> bool:
-        """True if one transaction holds a whole day."""
         return self.delivery == "exactly_once" and self.atomicity == "day"
 
     @property
@@ -231,7 +229,6 @@ class KafkaOptions(Sink):
 
     @property
     def value_is_registered(self) -> bool:
-        """True if the value's schema is in the registry."""
         return self.value_converter in _REGISTRY_CONVERTERS
 
     @property
@@ -250,7 +247,6 @@ class KafkaOptions(Sink):
 
     @property
     def asset_uri(self) -> str:
-        """The target as a URI."""
         return f"kafka://{self.conn_id}/{quote(self.topic)}"
 
     @property
@@ -284,12 +280,10 @@ class KafkaOptions(Sink):
         return make_converter(self.value_converter, schema, day_value, record_name=name, value_field=self.value_field)
 
     def key_encoder_for(self, schema: pa.Schema) -> KeyEncoder:
-        """Return the key encoder for a source's schema."""
         return KeyEncoder(self.key_converter, schema, self.key_fields, f"{self.record_name_for(schema)}Key")
 
     @property
     def topic_rules(self) -> TopicRules:
-        """Settings of new data topics."""
         return TopicRules(
             create_disposition=self.create_disposition,
             partitions=self.partitions,

@@ -1,4 +1,4 @@
-"""Delivery in parts: one transaction reserves the day, one sends each staged file, and one completes the day."""
+"""Delivery in parts: a transaction for each staged file, one before and one after."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from airflow_provider_connect.stage.manifest import StagedFile
 
 
 class PartwiseDelivery(DayDelivery):
-    """Sends each staged file in its own transaction. A claim alone blocks no other publish."""
+    """Delivery of each staged file in its own transaction."""
 
     max_tries: ClassVar[int] = 3
 
     def begin(self, published_entry: DayEntry | None) -> DayPlan:
         """Claim the day, end other runs' transactions of it, and reserve a generation.
 
-        Afterwards no other run can commit a part: its old producers are fenced, and new ones see the newer claim.
+        Afterwards no other run can commit a part.
         """
         with self.transaction() as transaction:
             newest_claim = self.claims.newest_claim()
@@ -71,7 +71,6 @@ class PartwiseDelivery(DayDelivery):
         return replace(share, entry=entry)
 
     def commit(self, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day by its ledger record."""
         with self.transaction() as transaction:
             published_entry = self.read_published_entry()
             if (own_row := self.require_not_overtaken(published_entry)) is not None:

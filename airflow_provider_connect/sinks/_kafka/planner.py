@@ -35,7 +35,7 @@ _MANY_ROWS = 100_000
 _UNMEASURED_SHARE = 0.5
 """Usable share of the transaction timeout at the assumed rate."""
 MAX_TOPICS_PER_DAY = 1000
-"""Limit of a day's topics. Each takes requests and space in the day's ledger record (at most 1 MB)."""
+"""Limit of a day's topics, which share the day's ledger record (at most 1 MB)."""
 
 
 class Planner:
@@ -49,7 +49,7 @@ class Planner:
     def plan(self, publish: Publish) -> DayPlan:
         """Create a day's missing topics and schemas. Returns its plan.
 
-        :raises ConfigError: a topic cannot be created or used, or the day is too large for one transaction.
+        :raises ConfigError: an unusable topic, or too large a day.
         :raises DataError: the registry refuses the schema.
         """
         options, ledger = self.options, self.cluster.ledger
@@ -178,8 +178,8 @@ def _make_subject(name: str, schema_converter: Converter) -> Subject:
 def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedger) -> None:
     """Refuse a transaction that would exceed its timeout.
 
-    :param rows: rows of the largest transaction.
-    :raises ConfigError: with the estimate and the remedy.
+    :param rows: of the largest transaction.
+    :raises ConfigError: it would take too long.
     """
     seconds = options.transaction_timeout_seconds
     if rows < _MANY_ROWS and rows < _UNMEASURED_SHARE * seconds * ROWS_PER_SECOND:
@@ -194,10 +194,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
 
 
 def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
-    """Return rows per second of the fastest recent large day, the rate's origin, and the usable share of the timeout.
-
-    Slow days do not count, because refusing the next day would prevent a better measurement.
-    """
+    """Return rows per second of the fastest recent large day, the rate's origin, and the timeout's usable share."""
     rates_by_day = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
         for row in (entry.row for entry in ledger.newest_entries(_MEASURED_DAYS))
@@ -219,7 +216,7 @@ def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
 def map_values_to_topics(options: KafkaOptions, publish: Publish) -> dict[str | None, str]:
     """Return the topic of each value that the template's column has in this publish.
 
-    :raises ConfigError: more than :data:`MAX_TOPICS_PER_DAY` values.
+    :raises ConfigError: too many values.
     """
     if options.route_column is None:
         return {None: options.topic}

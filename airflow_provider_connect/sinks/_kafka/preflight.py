@@ -42,7 +42,7 @@ class Preflight:
         return self.cluster.topics()
 
     def problems(self) -> list[str]:
-        """Return all problems. Creates missing topics if it finds no problem."""
+        """Return all problems. Creates missing topics if there are none."""
         complaints = self.problems_without_changes()
         if complaints := complaints or self._problems_of(self._try_transactional_id):
             return complaints
@@ -60,7 +60,7 @@ class Preflight:
         return complaints
 
     def inspect(self) -> list[str]:
-        """Return :meth:`problems_without_changes`, for a person: waits at most ten seconds for the cluster."""
+        """Return :meth:`problems_without_changes`. Waits at most ten seconds for the cluster."""
         return self._problems_of(lambda: self._reach_cluster(_PERSON_WAITS_SECONDS)) or self.problems_without_changes()
 
     def problems_without_changes(self) -> list[str]:
@@ -134,7 +134,6 @@ class Preflight:
         return self.topics.missing_rights(needed)
 
     def _try_transactional_id(self) -> list[str]:
-        """Take a transactional id that no day uses, to check the right and the timeout."""
         options = self.options
         if options.delivery == "exactly_once":
             probe = transactional_id(self.cluster.key.connector, self.cluster.key.stream, options.topic, "preflight")

@@ -65,11 +65,9 @@ class KafkaPublisher(
 
     @property
     def ledger(self) -> KafkaLedger:
-        """The stream's ledger."""
         return self._cluster.ledger
 
     def preflight(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
-        """Return problems that would fail the publish. Creates missing topics if it finds no problem."""
         return Preflight(self._cluster, schema, days, kind).problems()
 
     def inspect(self, schema: pa.Schema, days: Sequence[Day], kind: SourceKind) -> list[str]:
@@ -77,11 +75,9 @@ class KafkaPublisher(
         return Preflight(self._cluster, schema, days, kind).inspect()
 
     def test_connection(self, max_seconds: float) -> None:
-        """Return if a broker answers."""
         self._cluster.topics().wait_until_reachable(max_seconds)
 
     def rejects(self, first: dt.date, last: dt.date, records: int) -> Iterator[DayRejects]:
-        """Yield each published day's dead letters."""
         return read_dead_letters(self._cluster, first, last, records)
 
     def note(self, note: LedgerNote) -> None:
@@ -93,7 +89,6 @@ class KafkaPublisher(
             ledger.write_record(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> DayPlan:
-        """Prepare the day's topics and schemas, and claim the day in the ledger."""
         self._require_undamaged()
         plan = Planner(self._cluster, publish.schema).plan(publish)
         published_entry = self.ledger.publish_entry(publish)
@@ -105,7 +100,7 @@ class KafkaPublisher(
         return [tuple(files)] if self._delivery_class is WholeDayDelivery else super().shares(files)
 
     def put(self, token: DayPlan, stage: str, share: tuple[StagedFile, ...]) -> SentShare:
-        """Send a share of the day. Commits it if it has its own transaction."""
+        """Send a share of the day, and commit it if it has its own transaction."""
         plan = replace(token, publish=replace(token.publish, stage=stage))
         ledger = self._cluster.ledger_from(plan.handover)
         patience = self._patience()
@@ -123,7 +118,6 @@ class KafkaPublisher(
                 plan = fresh
 
     def commit(self, publish: Publish, token: DayPlan, receipts: list[SentShare]) -> LedgerRow:
-        """Publish the day in the ledger, unless :meth:`put` has done so."""
         return self._delivery_class(self._cluster, token).commit(receipts)
 
     def confirm(self, publish: Publish) -> LedgerRow:
@@ -146,18 +140,15 @@ class KafkaPublisher(
                     raise
 
     def find(self, column: str, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the people's live keys in the topic, by the day that wrote them."""
         return KafkaEraser(self._cluster, column).find(values)
 
     def erase(
         self, column: str, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest = no_shaping
     ) -> Erasure:
-        """Add people to the topic's erase list and write their tombstones, in one transaction."""
         self._require_undamaged()
         return KafkaEraser(self._cluster, column).erase(values, shaping)
 
     def copies(self) -> list[str]:
-        """Return messages about places that may still hold erased rows."""
         options = self.options
         return [
             f"records of topic {options.topic!r} covered by a tombstone or left by a failed transaction: they can "
@@ -167,7 +158,6 @@ class KafkaPublisher(
         ]
 
     def _patience(self) -> Patience:
-        """Return the retry policy. Random pauses separate runs with the same transactional id."""
         return Patience(pauses=_PAUSES, jitter=FROM_NONE, tries=self._delivery_class.max_tries)
 
     def _require_undamaged(self) -> None:
@@ -175,11 +165,9 @@ class KafkaPublisher(
             raise ConfigError("; ".join(problems))
 
     def abort(self, publish: Publish, token: DayPlan) -> None:
-        """End dead executors' transactions."""
         seconds = min(RELEASE_SECONDS, self.options.timeout_seconds)
         short_timeout_options = self.options.model_copy(update={"timeout_seconds": seconds})
         self._delivery_class(Cluster(short_timeout_options, publish.key, self._cluster.connections), token).abort()
 
     def close(self) -> None:
-        """Drop the connections to the cluster."""
         self._cluster.close()

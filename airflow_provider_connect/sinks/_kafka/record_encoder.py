@@ -31,7 +31,7 @@ _HEADERS_BYTES = 128
 _FRAMING_BYTES = 512
 """Bytes of a record except key, value and headers, with a reserve.
 
-librdkafka neither takes nor refuses a record just below a topic's limit, and waits until the timeout
+librdkafka waits until the timeout with a record just below a topic's limit
 (https://github.com/confluentinc/confluent-kafka-python/issues/476).
 """
 
@@ -42,12 +42,8 @@ class DayPlan:
 
     :param content: ``rows`` sends every row, ``changes`` only a snapshot's changes.
     :param topic_by_value: topic of each value in the template's column. A single topic has the key None.
-    :param value_schemas: registered schema of each topic, as in ``key_schemas``.
     :param dead_letter_topic: None if there can be no dead letters.
     :param generation: reserved by ``begin``. None if the transaction chooses it.
-    :param handover: the driver's ledger state before it wrote its claim.
-    :param begin_id: identifies this ``begin`` in its claim and in its executors' tickets. Two attempts with the same
-        staged files share intent and attempt.
     """
 
     publish: Publish
@@ -66,7 +62,7 @@ class DayPlan:
 class RejectedRow:
     """Row that cannot become a record.
 
-    :param column: column at fault. None for the whole record.
+    :param column: None for the whole record.
     :param make_json: encodes the row for its dead letter.
     """
 
@@ -84,7 +80,7 @@ class OutgoingRecords:
     """Records of one topic, in order. Each list has one item a record.
 
     :param timestamps: milliseconds since 1970, 0 for a NULL.
-    :param partitions: -1 lets the partitioner choose. None does so for all records.
+    :param partitions: -1 lets the partitioner choose.
     """
 
     topic: str
@@ -97,11 +93,9 @@ class OutgoingRecords:
 
     @cached_property
     def size_bytes(self) -> int:
-        """Size of all keys and values."""
         return sum(map(len, filter(None, self.keys))) + sum(map(len, filter(None, self.values)))
 
     def select(self, rows: list[int]) -> OutgoingRecords:
-        """Return a copy with the records at these indices."""
         columns = ("keys", "values", "headers", "timestamps", "partitions")
         selected_columns: dict[str, Any] = {
             name: [column[row] for row in rows] for name in columns if (column := getattr(self, name)) is not None
@@ -131,7 +125,6 @@ class RecordEncoder:
             self.constant_headers.append(("connect.span", b"%d" % number))
 
     def encode(self, batch: pa.RecordBatch, first_position: int) -> Iterator[OutgoingRecords]:
-        """Yield the batch's records by topic."""
         if len(self.plan.topic_by_value) == 1:
             (topic,) = self.plan.topic_by_value.values()
             yield self._encode_topic(topic, batch, range(first_position, first_position + batch.num_rows))
@@ -249,7 +242,6 @@ def _too_far(timestamps: list[int], limits: TopicLimits) -> Iterator[tuple[int, 
 
 
 def is_written_by(headers: Any, stream_key: StreamKey) -> bool:
-    """Return True if a record's headers name this stream."""
     header_values = dict(headers or [])
     own_names = (stream_key.connector.encode(), stream_key.stream.encode())
     return (header_values.get("connect.connector"), header_values.get("connect.stream")) == own_names

@@ -1,4 +1,4 @@
-"""Chooses the registered schemas of values and keys, in the driver, before the first record."""
+"""Chooses the registered schemas of values and keys, before the first record."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from airflow_provider_connect.values.protobuf.field_numbers import renumber
 Strategy = Literal["topic", "record", "topic_record"]
 Registration = Literal["auto_register", "use_latest"]
 Subject = tuple[str, str, SchemaLanguage]
-"""Subject name, schema text and schema language."""
 
 _MISFITS: dict[SchemaLanguage, Callable[[str, str], list[str]]] = {
     "AVRO": avro_schema.misfits,
@@ -34,17 +33,15 @@ def value_subject(strategy: Strategy, topic: str, record_name: str) -> str:
 
 
 def key_subject(topic: str) -> str:
-    """Return the subject name of a topic's key schema."""
     return f"{topic}-key"
 
 
 class SchemaResolver:
-    """Finds or registers the schemas of one sink's topics.
+    """Registered schemas of one sink's topics.
 
-    Methods raise ConfigError if access is denied or the subject has no schema to use, and RetriableError if the
-    registry does not answer.
+    Methods raise ConfigError without access or usable schema, and RetriableError without an answer.
 
-    :param registration: ``auto_register`` registers new compatible schemas, ``use_latest`` none.
+    :param registration: ``auto_register``, or ``use_latest`` without registering.
     """
 
     def __init__(self, connection: Connection, timeout_seconds: float, registration: Registration) -> None:
@@ -52,13 +49,12 @@ class SchemaResolver:
         self._client = RegistryClient(connection, timeout_seconds)
 
     def close(self) -> None:
-        """Close the client's connections."""
         self._client.close()
 
     def value_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
         """Return the registered schema for values, with ``use_latest`` the subject's newest.
 
-        :raises DataError: the schema is incompatible with the subject. The message names the fields.
+        :raises DataError: an incompatible schema.
         """
         if self.registration == "use_latest":
             return self._newest_that_fits(subject, document, kind)
@@ -67,10 +63,9 @@ class SchemaResolver:
     def key_schema(self, subject: str, document: str, kind: SchemaLanguage) -> SchemaRef:
         """Return the subject's oldest registered schema that fits the keys.
 
-        A later registration does not change this choice. The schema's id is part of the key bytes, so another schema
-        would change the keys.
+        A later registration does not change this choice.
 
-        :raises DataError: the subject has schemas, and none fits the keys.
+        :raises DataError: no schema fits.
         """
         schema = self._oldest_that_fits(subject, document, kind)
         if schema is None:
@@ -81,7 +76,7 @@ class SchemaResolver:
         return schema
 
     def problems(self, value_subject: Subject | None, key_subject: Subject | None) -> list[str]:
-        """Return the errors that :meth:`value_schema` and :meth:`key_schema` would raise. Registers nothing."""
+        """Return the errors of :meth:`value_schema` and :meth:`key_schema`. Registers nothing."""
         complaints = []
         for step, subject in ((self._check_values, value_subject), (self._oldest_that_fits, key_subject)):
             try:
@@ -131,7 +126,6 @@ class SchemaResolver:
         return renumber(document, self._documents(subject, kind)) if kind == "PROTOBUF" else document
 
     def _documents(self, subject: str, kind: SchemaLanguage) -> Iterator[str]:
-        """Yield the subject's schema texts in one language on demand, newest first."""
         newest = self._client.newest_version(subject)
         if newest is None:
             return

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 BATCH_BYTES = 3_000_000
 SLICE_BYTES = 4_500_000
-"""Bytes of values encoded in one slice, usually a batch of a staged file.
+"""Bytes of values encoded in one slice.
 
 A slice costs some milliseconds at any size, but 8 MB need 60 MB more memory.
 """
@@ -33,7 +33,7 @@ _FIRST_ROWS = 1000
 _GROWTH = 8
 _CHUNK_RECORDS = 1000
 _READY_BYTES = 16_000_000
-"""Bytes encoded before a day's turn, to shorten other days' wait."""
+"""Bytes encoded before a day's turn."""
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,8 @@ class SentShare:
     :param rows: rows that became records, or matched existing records.
     :param tombstones: rows that became records without a value.
     :param unchanged: snapshot rows that the topic already has.
-    :param vanished: tombstones for keys that the snapshot lacks. Not part of ``rows``.
-    :param soft_deleted: vanished keys with their last value sent again.
-    :param entry: ledger record that the share's own transaction wrote.
+    :param vanished: tombstones for keys that the snapshot lacks.
+    :param soft_deleted: vanished keys, sent again.
     """
 
     rows: int
@@ -85,9 +84,9 @@ class SentShare:
         )
 
     def require_all(self, files: tuple[StagedFile, ...], outbox: Outbox, source_rejects: int = 0) -> None:
-        """Check that the client accepted one record for each staged row that must be sent.
+        """Check that the client accepted a record for each row to send.
 
-        :raises RetriableError: the client accepted another number.
+        :raises RetriableError: another number.
         """
         rows = sum(file.rows for file in files)
         records = rows - self.unchanged + self.vanished + self.soft_deleted + source_rejects
@@ -123,10 +122,10 @@ class ShareSender:
         self._outgoing = chain(_drain(ready), self._outgoing)
 
     def send(self, snapshot: SnapshotDiff | None = None) -> SentShare:
-        """Pass every row to the producer. The broker may not have acknowledged them yet.
+        """Pass every row to the producer, without waiting for acknowledgements.
 
-        :param snapshot: comparison with the topic. Only changes are then sent.
-        :raises DataError: ``errors_tolerance`` does not allow rejected rows.
+        :param snapshot: only its changes are sent.
+        :raises DataError: too many rejected rows.
         """
         rows = tombstones = 0
         total = sum(file.rows for file in self.files)
@@ -147,7 +146,7 @@ class ShareSender:
     def set_aside(self, refused: list[RejectedRow]) -> None:
         """Count rejected rows and send them to the dead letter topic.
 
-        :raises DataError: there are more than the options allow.
+        :raises DataError: too many.
         """
         self._rejected += len(refused)
         first_row = refused[0]
@@ -161,10 +160,6 @@ class ShareSender:
         DeadLetterSender(self.plan, self.outbox, self.options.topic).send_refused(refused)
 
     def _encode(self) -> Iterator[OutgoingRecords]:
-        """Yield records slice by slice. A slice's size sets the number of rows in the next one.
-
-        Parquet sizes do not help: repeated texts and NULLs take no space there.
-        """
         rows = _FIRST_ROWS
         for file in self.files:
             for start, batch in read_batches(self.plan.publish.stage, file.path, BATCH_BYTES):
@@ -197,7 +192,6 @@ class ShareSender:
             )
 
     def _send_tombstones(self, snapshot: SnapshotDiff) -> int:
-        """Send a tombstone for every vanished key, into its partition. Returns their number."""
         snapshot.require_unique()
         (topic,) = self.plan.topic_by_value.values()
         headers = self._records.constant_headers  # compared snapshots always have headers

@@ -1,8 +1,6 @@
 """Computes a snapshot's changes against a compacted topic, and a tombstone for each vanished key.
 
-The topic is read before the first record is sent, after earlier producers of the stream were fenced. Memory holds two
-16-byte digests for each key: of the key and of its newest value. The topic must belong to the stream alone, because
-other streams' keys would count as vanished.
+Memory holds two 16-byte digests for each key. The topic must belong to the stream alone.
 """
 
 from __future__ import annotations
@@ -25,16 +23,12 @@ if TYPE_CHECKING:
 
 _ANY_PARTITION = -1
 _VALUE_HEADERS = ("connect.event_id", "connect.schema_version")
-"""Headers that a soft delete copies from the last value."""
 _TOMBSTONE_DIGEST = b"\0" * 16
-"""Digest of a tombstone. A value has it with a chance of one in 2^128."""
+"""Digest of a tombstone."""
 
 
 class SnapshotDiff:
-    """Compares a snapshot's records with a topic, and remembers the compared keys.
-
-    :param end_offsets: end of each partition, including open transactions.
-    """
+    """Comparison of a snapshot's records with a topic."""
 
     def __init__(self, cluster: Cluster, topic: str, end_offsets: dict[int, int], on_empty: OnEmpty) -> None:
         import numpy as np
@@ -50,9 +44,9 @@ class SnapshotDiff:
         self._kept_rows = 0
 
     def select_changes(self, outgoing: OutgoingRecords) -> OutgoingRecords:
-        """Return the new and changed records. A known key keeps its partition, even if partitions were added.
+        """Return the new and changed records. A known key keeps its partition.
 
-        :raises DataError: a row has no key.
+        :raises DataError: no key.
         """
         import numpy as np
 
@@ -70,7 +64,6 @@ class SnapshotDiff:
         return replace(outgoing, partitions=partitions.tolist()).select(rows)
 
     def _keep_rejected(self, refused: Sequence[RejectedRow]) -> None:
-        """Mark rejected rows' keys as present, so that they get no tombstone."""
         keys = [row.key for row in refused]
         if keyless := keys.count(None):
             raise DataError(
@@ -99,7 +92,7 @@ class SnapshotDiff:
     def read_vanished(self) -> Iterator[tuple[int, bytes, bytes, Headers]]:
         """Yield partition, key, value and value headers of each key that the snapshot lacks.
 
-        :raises DataError: the snapshot has no rows, and ``on_empty`` does not accept this.
+        :raises DataError: the snapshot is empty, against ``on_empty``.
         """
         import numpy as np
 
@@ -146,7 +139,6 @@ class SnapshotDiff:
 
 
 def _newest_digests(message_batches: Iterator[list[Message]]) -> tuple[Any, Any, Any]:
-    """Return the sorted digests of all keys, with each key's newest value digest and partition."""
     import numpy as np
 
     keys, values, partitions = [_digests([])], [_digests([])], [np.empty(0, np.int32)]

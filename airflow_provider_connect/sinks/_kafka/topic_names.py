@@ -1,9 +1,8 @@
 """Makes topic names from a template and the rows' values.
 
-A value that is a legal name part is used unchanged. Any other becomes ``<legal part>_x<10 hex digits of its hash>``.
-The name depends on the value alone, so an event never moves to another topic. Kafka's rules
+A value that is no legal name part becomes ``<legal part>_x<10 hex digits of its hash>``. Kafka's rules
 (``org.apache.kafka.common.internals.Topic``, 4.3, 2026-11): at most 249 letters, digits, ``.``, ``_`` and ``-``,
-neither ``.`` nor ``..``. Kafka refuses names that differ only in ``.`` and ``_``, because they share one metric name.
+neither ``.`` nor ``..``. Kafka also refuses names that differ only in ``.`` and ``_``.
 """
 
 from __future__ import annotations
@@ -22,7 +21,6 @@ INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__sha
 
 
 def topic_name_problem(name: str) -> str | None:
-    """Return a message about an invalid topic name, or None."""
     if name in INTERNAL_TOPICS:
         return f"{name!r} is one of Kafka's internal topics"
     if not re.fullmatch(r"[A-Za-z0-9._-]+", name) or name in (".", ".."):
@@ -59,8 +57,8 @@ def topic_names(
 ) -> dict[str | None, str]:
     """Return the topic of each value. None becomes ``null`` and a hash.
 
-    :param reserved_names: names that no value may get.
-    :raises ConfigError: the template is invalid, or two values have the same hash.
+    :param reserved_names: unavailable names.
+    :raises ConfigError: an invalid template, or two equal hashes.
     """
     if problem := topic_template_problem(template):
         raise ConfigError(f"topic: {problem}")

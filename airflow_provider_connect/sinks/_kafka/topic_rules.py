@@ -1,4 +1,4 @@
-"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of topic settings. No network access.
+"""Settings of new topics, modelled on Kafka Connect's KIP-158, and checks of topic settings.
 
 Settings of topics: https://kafka.apache.org/43/configuration/topic-configs/ (2026-11). KIP-158:
 https://cwiki.apache.org/confluence/display/KAFKA/KIP-158 (2026-11).
@@ -19,7 +19,6 @@ from airflow_provider_connect.wire import Wire
 Timestamps = Literal["event", "now"]
 
 DEFAULT_MAX_MESSAGE_BYTES = 1_048_588
-"""A broker's default for ``message.max.bytes``."""
 
 _NO_LIMIT = 2**63 - 1
 _NUMBER = re.compile(r"-?\d+", re.ASCII)
@@ -40,7 +39,6 @@ class TopicGroup(Wire):
     """Settings of new topics with matching names. Missing settings come from :class:`TopicRules`.
 
     :param include: regular expressions for the whole name.
-    :param config: topic settings, which override those of the rules.
     """
 
     include: tuple[str, ...] = Field(min_length=1)
@@ -60,7 +58,6 @@ class TopicGroup(Wire):
         return patterns
 
     def matches(self, name: str) -> bool:
-        """Return True if the group applies to this topic name."""
         included = any(re.fullmatch(pattern, name) for pattern in self.include)
         return included and not any(re.fullmatch(pattern, name) for pattern in self.exclude)
 
@@ -68,8 +65,7 @@ class TopicGroup(Wire):
 class TopicRules(Wire):
     """Settings of new topics. None leaves a number to the cluster.
 
-    :param replication_factor: also for the ledger topic.
-    :param groups: the first one that matches a topic's name overrides the other settings.
+    :param groups: the first match overrides the other settings.
     """
 
     create_disposition: Literal["if_needed", "never"] = "if_needed"
@@ -79,7 +75,6 @@ class TopicRules(Wire):
     groups: tuple[TopicGroup, ...] = ()
 
     def settings_for(self, name: str) -> NewTopicSettings:
-        """Return the settings of a new topic."""
         return self._plan(name, next((group for group in self.groups if group.matches(name)), None))
 
     def possible_settings_for(self, name: str) -> list[NewTopicSettings]:
@@ -114,7 +109,7 @@ class NewTopicSettings:
     def as_created(self, broker_settings: Mapping[str, str]) -> TopicState:
         """Return the topic as the cluster would create it.
 
-        :param broker_settings: a broker's settings, for gaps in the topic's. Empty if they cannot be read.
+        :param broker_settings: defaults, empty if unreadable.
         """
         config = {
             name: value for name, broker_name in _BROKER_NAMES.items() if (value := broker_settings.get(broker_name))
@@ -134,7 +129,7 @@ def dead_letter_topic_settings(name: str, replication_factor: int | None) -> New
 
 
 def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopicSettings:
-    """Return a ledger topic's settings: compaction, and one partition, which keeps the order."""
+    """Return a ledger topic's settings: compaction and one partition."""
     config = {
         "cleanup.policy": "compact",
         "message.timestamp.type": "CreateTime",
@@ -149,10 +144,8 @@ def ledger_topic_settings(name: str, replication_factor: int | None) -> NewTopic
 class TopicLimits:
     """Limits of a topic's records.
 
-    :param max_message_bytes: size of one compressed batch.
-    :param timestamp_after_max_ms: how far a record's time may lie after the broker's clock.
+    :param timestamp_after_max_ms: furthest record time after the broker's clock.
     :param timestamp_before_max_ms: the same before the clock. Kafka uses 2**63 - 1 for no limit.
-    :param is_compacted: the topic refuses records without a key.
     """
 
     max_message_bytes: int
@@ -166,9 +159,9 @@ class TopicLimits:
 class TopicState:
     """An existing topic.
 
-    :param replicas: smallest number of replicas of a partition.
-    :param settings: topic settings, defaults included. Empty if an ACL hides them.
-    :param authorized_operations: the user's operations. None if the cluster does not report them.
+    :param replicas: fewest of a partition.
+    :param settings: with defaults, empty if hidden.
+    :param authorized_operations: None if unknown.
     """
 
     name: str
@@ -204,11 +197,9 @@ def _split_policy(policy: str) -> set[str]:
 
 @dataclass(frozen=True)
 class IntendedWrites:
-    """Properties of records to be written, which a topic's settings must allow.
+    """Properties of records to be written.
 
     :param timestamps: ``event`` for the time of the event, ``now`` for the time of sending.
-    :param oldest_start: start of the oldest day, with ``timestamps="event"``.
-    :param keeps_newest_only: the options ask for a compacted topic.
     """
 
     has_keys: bool
@@ -225,7 +216,6 @@ def topic_problems(topic: TopicState, writing: IntendedWrites, current_time: dt.
 def new_topic_problems(
     new_topic: NewTopicSettings, broker_settings: Mapping[str, str], writing: IntendedWrites, current_time: dt.datetime
 ) -> list[str]:
-    """Return problems that a new topic would have."""
     return [
         f"topic {new_topic.name!r} is missing, and topic_config and the cluster's defaults would create it with a "
         f"problem: {text}"

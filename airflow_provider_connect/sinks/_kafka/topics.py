@@ -40,16 +40,13 @@ _GRANT_ADVICE = "grant it (see 'Rights' in 'airflow connect docs kafka --page')"
 _TOPICS_PER_REQUEST = 200
 _ANSWER_SECONDS = 1.0
 _UNRESOLVED_SECONDS = 10.0
-"""Time for a name service that forgets a host for a moment. Airflow retries later."""
+"""Time for a name service that forgets a host for a moment."""
 _RETRY_SECONDS = 0.05
 
 
 @dataclass
 class TopicAdmin:
-    """Reads, checks and creates topics through one admin client. Caches topics that it has read.
-
-    :param settings: librdkafka's settings, to explain a cluster that does not answer.
-    """
+    """Admin client that reads, checks and creates topics. Caches the topics that it has read."""
 
     client: AdminClient
     rules: TopicRules
@@ -61,9 +58,8 @@ class TopicAdmin:
     def wait_until_reachable(self, max_seconds: float | None = None) -> int:
         """Wait until the cluster answers. Returns the number of its brokers.
 
-        :param max_seconds: limit below ``timeout_seconds``.
-        :raises ConfigError: immediately, if the sign-in is refused, TLS fails, or the protocol is wrong.
-        :raises RetriableError: no answer. After ten seconds if no host name can be resolved.
+        :raises ConfigError: sign-in refused, TLS fails, or wrong protocol. Raised immediately.
+        :raises RetriableError: no answer. After ten seconds for an unknown host.
         """
         patience = Patience(min(self.timeout_seconds, max_seconds or self.timeout_seconds))
         port_tested = False
@@ -83,7 +79,7 @@ class TopicAdmin:
                     raise
 
     def problems_if_created(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Return problems that missing topics would have. The cluster validates the creation. Creates nothing."""
+        """Return problems that missing topics would have. Creates nothing."""
         return self._check_creation([self.rules.settings_for(name) for name in dict.fromkeys(names)], writing)
 
     def example_problems_if_created(self, name: str, writing: IntendedWrites) -> list[str]:
@@ -92,13 +88,11 @@ class TopicAdmin:
         return problem_lists[0] if all(problem_lists) else []
 
     def dead_letter_problems_if_created(self, name: str) -> list[str]:
-        """Return problems that a missing dead letter topic would have."""
         return self._check_creation(
             [dead_letter_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=False)
         )
 
     def ledger_problems_if_created(self, name: str) -> list[str]:
-        """Return problems that a missing ledger topic would have."""
         return self._check_creation(
             [ledger_topic_settings(name, self.rules.replication_factor)], IntendedWrites(has_keys=True)
         )
@@ -108,19 +102,19 @@ class TopicAdmin:
         return self._create_missing([self.rules.settings_for(name) for name in dict.fromkeys(names)])
 
     def ensure_dead_letter_topic(self, name: str) -> list[str]:
-        """Create the dead letter topic if it is missing. Returns problems of an existing topic."""
+        """Create the dead letter topic if missing. Returns problems of an existing topic."""
         creation_problems = self._create_missing([dead_letter_topic_settings(name, self.rules.replication_factor)])
         return creation_problems or self._state_problems(name, IntendedWrites(has_keys=False))
 
     def ensure_ledger_topic(self, name: str) -> list[str]:
-        """Create the ledger topic if it is missing. Returns problems of an existing topic."""
+        """Create the ledger topic if missing. Returns problems of an existing topic."""
         creation_problems = self._create_missing([ledger_topic_settings(name, self.rules.replication_factor)])
         return creation_problems or ledger_problems(self._states[name])
 
     def missing_rights(self, needed_rights: Mapping[str, Collection[str]]) -> list[str]:
         """Return a message for each operation on an existing topic that the user may not perform.
 
-        :param needed_rights: operations by topic, with Kafka's names: ``READ``, ``WRITE``.
+        :param needed_rights: by topic, such as ``READ``.
         """
         _, hidden = self._describe([name for name in needed_rights if name not in self._states])
         complaints = []
@@ -142,12 +136,10 @@ class TopicAdmin:
 
     @property
     def user(self) -> str:
-        """Connection's user, for messages."""
         name = self.settings.get("sasl.username")
         return f"user {name!r}" if name else "the connection's user"
 
     def problems(self, names: Sequence[str], writing: IntendedWrites) -> list[str]:
-        """Return problems of existing topics."""
         self._read_existing([name for name in names if name not in self._states])
         return [
             text
@@ -165,7 +157,7 @@ class TopicAdmin:
     def limits(self, name: str) -> TopicLimits:
         """Return a topic's limits. Waits as :meth:`existing_topics`.
 
-        :raises UnknownTopicError: the topic does not exist.
+        :raises UnknownTopicError: there is none.
         """
         if name not in self._states and not self.existing_topics([name]):
             raise UnknownTopicError(f"no such topic: {name!r}. Create it, or correct its name")
@@ -212,7 +204,6 @@ class TopicAdmin:
         return existing
 
     def _describe(self, names: Sequence[str]) -> tuple[list[str], list[str]]:
-        """Return the existing topics, and topics that an ACL hides, which may or may not exist."""
         from confluent_kafka import TopicCollection
 
         states: dict[str, TopicState] = {}
@@ -316,10 +307,7 @@ class TopicAdmin:
 
 
 def authorized_operations(described: Sequence[Any] | None) -> frozenset[str] | None:
-    """Return the names of authorized operations, or None if the cluster does not report them.
-
-    Without DESCRIBE they are unknown too, because describing a topic requires that right.
-    """
+    """Return the names of authorized operations, or None if the cluster does not report them."""
     names = frozenset(operation.name for operation in described or ())
     return names if "DESCRIBE" in names else None
 

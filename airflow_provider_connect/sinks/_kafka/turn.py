@@ -1,20 +1,15 @@
 """Turns: only one open transaction for a topic at a time, across processes and machines.
 
-A reader of committed records stops at the first record of *any* open transaction. With two days open in the same
-partitions, it would see only a part of the day that commits first. So publishes queue in the ledger topic, without
-synchronized clocks, consumer group, server or further rights.
+A reader of committed records stops at the first record of *any* open transaction, so publishes queue in the ledger
+topic.
 
 1. A publish takes its day's transactional id **before** it writes a ticket, and never again under the same ticket.
 2. The ticket's offset is its place. Of the tickets that share a topic, the owner of the first one sends.
-3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over: they write
-   a ``pass`` under its ticket. This starts a roll call (:class:`.TurnQueue`), in which every waiting owner writes a
-   heartbeat, so that many dead owners cost no more time than one.
-4. The next owner takes the ids of all passed-over owners, which fences their producers wherever they stopped. So none
-   of them has, or can open, a transaction.
+3. The first owner writes a heartbeat every second. After six silent seconds the waiting owners pass it over: a
+   ``pass`` under its ticket starts a roll call (:class:`.TurnQueue`), in which every waiting owner writes a heartbeat.
+4. The next owner takes the ids of all passed-over owners, which fences their producers.
 5. A publish that takes a day's id closes that day's tickets which it read before.
 6. The driver of a dead executor takes the id only if its own ``begin`` wrote a ticket and no other run sends the day.
-
-A wrong guess about a dead owner costs its day another attempt, and never shows part of a day.
 """
 
 from __future__ import annotations
@@ -65,11 +60,9 @@ class PassedOverError(RetriableError):
 
 
 class Turn:
-    """Takes one publish through its topics' queue: wait for a live run of the same day, queue, wait, send, leave.
+    """One publish in its topics' queue.
 
-    :param view: state of the ledger topic, from which the queue is read on.
-    :param description: the publish, for messages.
-    :param begin_id: see :class:`.record_encoder.DayPlan`.
+    :param view: the ledger topic as read so far.
     :param transaction_timeout_seconds: longest wait for one ticket.
     """
 
@@ -117,11 +110,11 @@ class Turn:
         self._stack.__exit__(*raised)
 
     def wait_for_same_day(self) -> None:
-        """Wait until no other live run is about to send this day, because taking the id would fence that run.
+        """Wait until no other live run is about to send this day.
 
-        The caller takes the id next, which fences the owners of the day's tickets read until now.
+        The caller takes the id next.
 
-        :raises RetriableError: the other run does not end in time.
+        :raises RetriableError: the other run goes on.
         """
         self._wait_for_tickets(None)
         self.note_own_tickets()
@@ -134,8 +127,8 @@ class Turn:
     def wait_for_turn(self) -> None:
         """Write a ticket and wait until this publish may send. Requires the day's transactional id.
 
-        :raises PassedOverError: other publishes went on without this one.
-        :raises RetriableError: the turn does not come in time.
+        :raises PassedOverError: other publishes went on.
+        :raises RetriableError: no turn in time.
         """
         self._own_number = number = new_number()
         record = TicketRecord(what="want", id=self.id, topics=self.topics, who=self.description, begun=self.begin_id)
@@ -154,9 +147,9 @@ class Turn:
             raise PassedOverError(f"{self.description}: lost its turn")
 
     def leave_queue(self, *, transaction_is_over: bool) -> None:
-        """Close this publish's ticket, so that the next publish can begin.
+        """Close this publish's ticket.
 
-        :param transaction_is_over: False if a transaction may be open. The next publish then ends it.
+        :param transaction_is_over: False if a transaction may be open.
         """
         self._stop_heartbeat()
         if (number := self._own_number) is None:
@@ -169,20 +162,15 @@ class Turn:
                 self._pass_over(own_ticket)
 
     def close_fenced_tickets(self) -> None:
-        """Close the tickets of this day that were read before its id was taken.
-
-        Called before the turn: a published day takes no turn, and each later publish would fence its passed-over
-        ticket.
-        """
+        """Close the tickets of this day that were read before its id was taken."""
         for ticket in self.queue.with_id(self.id):
             if ticket.number in self._numbers_to_fence:
                 self._close_ticket(ticket)
 
     def has_orphan(self) -> bool:
-        """Return True if an executor of this ``begin`` may have left a transaction open and no other run sends the day.
+        """Return True if an executor of this ``begin`` may have left a transaction open.
 
-        Otherwise taking the id could end the other run's transaction. That run ends the orphan itself, which costs
-        other days only seconds.
+        False while another run sends the day.
         """
         self.note_own_tickets()
         tickets = self.queue.with_id(self.id)
@@ -192,7 +180,6 @@ class Turn:
     # Waiting
 
     def _wait_for_tickets(self, number: int | None) -> None:
-        """Wait until no ticket is ahead of ``number``. None waits for the same day's live tickets."""
         self._read_queue()
         self.queue.watch_from(self._position)
         awaited_number, awaited_since = None, self._clock()
@@ -337,9 +324,9 @@ class Turn:
 
 
 class _RecordWriter:
-    """Writes single records outside of transactions. Thread-safe.
+    """Producer of single records outside of transactions. Thread-safe.
 
-    Not idempotent: repeated records have no effect, and an idempotent producer takes half a second to get its id.
+    Not idempotent: repeated records have no effect.
     """
 
     def __init__(self, connection: Connection, topic: str, timeout_seconds: float) -> None:

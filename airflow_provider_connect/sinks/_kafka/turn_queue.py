@@ -1,10 +1,9 @@
-"""Queue of tickets as one process reads it: the order of the tickets, and owners that are silent for too long.
+"""Queue of tickets as one process reads it.
 
-Turn records are plain records in the ledger topic's one partition, read whether or not a transaction is open. The key
-with a ticket's number holds its state: ``want``, then perhaps ``pass``, and a tombstone when the ticket is over. The
-key with the next number holds its heartbeat. With one key for both, compaction would move the ticket's place.
+The key with a ticket's number holds its state: ``want``, then perhaps ``pass``, and a tombstone at the end. The key
+with the next number holds its heartbeat.
 
-Each watching process measures silence with its own clock, from the moment it read a record. No network access.
+Each process measures silence with its own clock.
 """
 
 from __future__ import annotations
@@ -23,17 +22,15 @@ DEAD_SECONDS = 6.0
 _ROLL_CALL_SECONDS = 2 * DEAD_SECONDS
 """Time after a ``pass`` in which every addressed owner must answer."""
 _ANSWER_SECONDS = 3 * DEAD_SECONDS
-"""Time for which addressed owners keep answering. Other watchers may read the ``pass`` seconds later."""
+"""Time for which addressed owners keep answering."""
 
 
 class TicketRecord(Wire):
     """State of an open ticket.
 
     :param what: ``want`` while the owner waits or sends, ``pass`` after it was passed over.
-    :param id: transactional id that the owner took **before** it queued. Taking it again fences the owner.
-    :param topics: topics that the owner sends into, sorted.
-    :param who: the publish, for messages.
-    :param begun: id of the owner's ``begin`` (:class:`.record_encoder.DayPlan`).
+    :param id: transactional id that the owner took **before** it queued.
+    :param begun: id of the owner's ``begin``.
     :param place: in a ``pass``, the offset of the ticket's ``want``.
     """
 
@@ -51,15 +48,10 @@ def new_number() -> int:
 
 
 def state_key(topic: str, number: int) -> bytes:
-    """Return the ledger key of a ticket's state.
-
-    :param topic: a topic of the sink, for people who read the ledger.
-    """
     return LedgerKey("", "", topic, dt.date.min, "claim", number).encode()
 
 
 def heartbeat_key(topic: str, number: int) -> bytes:
-    """Return the ledger key of a ticket's heartbeat."""
     return state_key(topic, number + 1)
 
 
@@ -68,10 +60,10 @@ class Ticket:
     """An open ticket, with times in seconds of the watching process's clock.
 
     :param offset: offset of the ``want`` record. The smallest is first.
-    :param last_heartbeat: when the watcher last read a record of the ticket.
-    :param first_since: when the watcher first saw no ticket ahead.
-    :param asked_at: when the watcher last read a ``pass`` written after this ticket.
-    :param expected_since: when the current roll call addressed the owner.
+    :param last_heartbeat: last read of a record of the ticket.
+    :param first_since: first view without a ticket ahead.
+    :param asked_at: last read of a ``pass`` after this ticket.
+    :param expected_since: start of the current roll call of the owner.
     """
 
     number: int
@@ -84,18 +76,14 @@ class Ticket:
     expected_since: float | None = None
 
     def shares_topic(self, other: Ticket) -> bool:
-        """Return True if both tickets have a topic in common."""
         return not set(self.record.topics).isdisjoint(other.record.topics)
 
 
 class TurnQueue:
     """All open tickets, with the roll calls that detect dead owners.
 
-    A roll call begins with a ``pass`` and addresses the owners of earlier tickets, because only they are sure to read
-    it. A watcher judges no owner by a ``pass`` older than its watch: owners may have answered already and fallen silent
-    again.
-
-    :param clock: seconds, such as :func:`time.monotonic`.
+    A roll call begins with a ``pass`` and addresses the owners of earlier tickets. A watcher judges no owner by a
+    ``pass`` older than its watch.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -105,7 +93,7 @@ class TurnQueue:
         self._watched_from: int | None = None
 
     def watch_from(self, offset: int) -> None:
-        """Judge owners only by records from this offset on, which are read as soon as they are written."""
+        """Judge owners only by records from this offset on."""
         self._watched_from = offset
 
     def add_record(self, offset: int, number: int, value: bytes | None) -> None:
@@ -161,7 +149,7 @@ class TurnQueue:
         return sorted((t for t in self.tickets.values() if not t.is_passed_over), key=lambda t: t.offset)
 
     def passed_over(self, own_ticket: Ticket) -> list[Ticket]:
-        """Return passed-over tickets that share a topic with this ticket. Their transactions may be open."""
+        """Return passed-over tickets that share a topic with this ticket."""
         return [t for t in self.tickets.values() if t.is_passed_over and t.shares_topic(own_ticket)]
 
     def tickets_ahead(self, ticket: Ticket) -> list[Ticket]:

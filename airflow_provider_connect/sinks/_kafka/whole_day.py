@@ -1,9 +1,6 @@
 """Delivery of a whole day in one transaction, in the day's turn.
 
-After the commit, the delivery waits until readers of committed records see the day. A broker confirms a commit before
-it writes the transaction's end into the partitions, usually milliseconds later. A broker may lose that end
-(KAFKA-20734, see 'Readers that stop' in ``docs/kafka_errors.md``), and readers then stop for ever. Only the day's
-producer can detect this, so it logs a warning.
+A broker may lose a committed transaction's end (KAFKA-20734, see 'Readers that stop' in ``docs/kafka_errors.md``).
 """
 
 from __future__ import annotations
@@ -84,10 +81,9 @@ class WholeDayDelivery(DayDelivery):
             return self.confirm_in_transaction(turn.close_fenced_tickets)
 
     def abort(self) -> None:
-        """End the transaction of a dead executor.
+        """End the transaction of a dead executor, unless another attempt has claimed the day.
 
-        Does nothing if another attempt has claimed the day. With turns, also does nothing if the executor left no
-        ticket, or while another run sends the day.
+        With turns, also does nothing if the executor left no ticket, or while another run sends the day.
         """
         if not self.claims.is_held():
             return
@@ -179,7 +175,6 @@ def warn_if_hidden(cluster: Cluster, entry: DayEntry, transactional_id: str, des
 
 
 def _hidden_offsets(cluster: Cluster, entry: DayEntry) -> list[str]:
-    """Wait for readers to pass the day's end. Returns the partitions where they still stop."""
     ledger = cluster.options.ledger_topic
     target_ends: EndOffsets = {
         topic: {part: span[1] for part, span in spans.items()} for topic, spans in entry.offsets.items()

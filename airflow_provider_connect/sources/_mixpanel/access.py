@@ -39,10 +39,7 @@ _REGIMES = ("utc", "project_local")
 
 @dataclass(frozen=True)
 class MixpanelAccess(http.HttpAccess):
-    """Host and credentials for one API of a project.
-
-    :param server_text: ``region 'us'`` or ``host name``, for messages.
-    """
+    """Host and credentials for one API of a project."""
 
     server_text: str = ""
     project_id: str | None = None
@@ -86,7 +83,6 @@ class MixpanelAccess(http.HttpAccess):
 
 
 def access_problems(connection: Connection, api: Api = "export") -> list[str]:
-    """Return the problems of a connection to one API."""
     subject = f"connection {connection.conn_id!r}"
     problems = []
     if api == "app" and not _is_filled(connection.login):
@@ -136,7 +132,6 @@ def _region(connection: Connection) -> str:
 
 
 def server_url(connection: Connection, api: Api) -> str:
-    """Return the URL of the API's host."""
     if not connection.host:
         return base_url((HOSTS if api == "export" else QUERY_HOSTS)[_region(connection)], None)
     return base_url(connection.host, connection.port)
@@ -146,16 +141,11 @@ VENDOR_LIMITS = {
     "export": Quota("export", requests=60, per_second=3, at_once=100),
     "query": Quota("query", requests=60, at_once=5),
 }
-"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11). A connection may set
-others, because Mixpanel has changed them before.
-"""
+"""Mixpanel's limits by API: https://developer.mixpanel.com/reference/rate-limits (2026-11)."""
 
 
 def quota_of(connection: Connection, api: str) -> Quota | None:
-    """Return a project's quota for one API, shared by all its connections, or None.
-
-    :raises ConfigError: the connection's ``limits`` are invalid.
-    """
+    """Return a project's quota for one API, shared by all its connections, or None."""
     if api not in VENDOR_LIMITS:
         return None
     server = connection.host or connection.option("region") or "us", connection.port
@@ -164,5 +154,4 @@ def quota_of(connection: Connection, api: str) -> Quota | None:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of ``limits`` in the connection."""
     return quota_problems(connection.extra, VENDOR_LIMITS)

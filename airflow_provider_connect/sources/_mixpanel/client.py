@@ -45,9 +45,9 @@ class MixpanelClient:
     ) -> bytes:
         """Send a call and return the answer's body.
 
-        :param call: ``{project_id}`` in its path is replaced. Other paths get the project id as a parameter.
-        :param counts_to_limit: whether the call uses up a query of the limit.
-        :param refusal_error: returns the error for a refusal, or None for the default.
+        :param call: ``{project_id}`` in its path is replaced.
+        :param counts_to_limit: the call uses up a query.
+        :param refusal_error: returns the error for a refusal, or None.
         :raises ConnectError: Mixpanel refuses, fails, is busy or unreachable, or its answer is incomplete.
         """
         project_id = self._access.project_id
@@ -63,7 +63,7 @@ class MixpanelClient:
         return reply.body
 
     def parse_json(self, data: bytes) -> Any:
-        """Parse a JSON document. Raises ConnectError if it is not JSON, or reports an error."""
+        """Parse a JSON document."""
         try:
             document = json.loads(data)
         except (ValueError, RecursionError):  # its text would be part of the message

@@ -1,4 +1,4 @@
-"""Columns of the export's rows, and the option ``promote``. DAG files import this."""
+"""Columns of the export's rows, and the option ``promote``."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ class PromotedProperty(NamedTuple):
 
 
 def normalize_promote(value: Any) -> Any:
-    """Return ``promote`` as a dict with types or (column, type) as values, and other input unchanged.
+    """Return ``promote`` as a dict, and other input unchanged.
 
-    :raises ValueError: names every invalid property.
+    :raises ValueError: with every invalid property.
     """
     if value == "auto":
         raise ValueError(
@@ -98,7 +98,6 @@ def column_name(name: str) -> str:
 
 
 def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[PromotedProperty, ...]:
-    """Return the promoted properties with columns and types, in order."""
     return tuple(
         PromotedProperty(name, column_name(name), entry) if isinstance(entry, str) else PromotedProperty(name, *entry)
         for name, entry in promote.items()
@@ -106,7 +105,7 @@ def promoted_columns(promote: Mapping[str, str | tuple[str, str]]) -> tuple[Prom
 
 
 def column_collisions(promoted: Iterable[PromotedProperty], fixed: Iterable[str]) -> list[str]:
-    """Return a message for each promoted column that another property or a ``fixed`` column already uses."""
+    """Return a message for each promoted column that another property or a ``fixed`` column uses."""
     problems = []
     owners = {fold_name(name): "a column of every row" for name in fixed}
     for name, column, _ in promoted:
@@ -158,7 +157,6 @@ COLUMNS: dict[str, RowColumn] = {
         few_values=True,
     ),
 }
-"""Columns of the stream ``export``."""
 
 
 def schema(

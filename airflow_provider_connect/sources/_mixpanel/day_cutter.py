@@ -25,10 +25,7 @@ _NO_DAY = -1
 def row_maker_for(
     partition: InputPartition, options: MixpanelOptions, field_names: tuple[str, ...], keys: KeySet, tally: Tally
 ) -> EventRowMaker | DayCutter:
-    """Return the converter of a request's records to rows.
-
-    :param keys: record keys. A key contains the time, so it occurs on one day only.
-    """
+    """Return the converter of a request's records to rows."""
     regime, edge_days = partition.params["timestamps"], _days_at_wider_edges(partition)
     makers = [
         EventRowMaker(
@@ -48,11 +45,9 @@ def row_maker_for(
 
 
 class DayCutter:
-    """Sorts records, in any order, into the days of their times, in UTC or on the project's clock.
+    """Converter of records, in any order, into the days of their times, in UTC or on the project's clock.
 
-    The nearest day's row maker keeps or drops a record outside all days. A record without a time is rejected.
-
-    :param stray_tally: counts records without a time.
+    A record without a time is rejected.
     """
 
     def __init__(
@@ -69,7 +64,6 @@ class DayCutter:
         self._starts = np.array([(first - _EPOCH) // _MICROSECOND for first in firsts], dtype=np.int64)
 
     def rows_by_day(self, records: RecordColumns) -> tuple[list[tuple[Day, pa.RecordBatch]], list[Reject]]:
-        """Return the rows in batches by day, and the rejects."""
         import numpy as np
 
         batches: list[tuple[Day, pa.RecordBatch]] = []
@@ -103,7 +97,6 @@ class DayCutter:
 
 
 def _days_at_wider_edges(partition: InputPartition) -> set[Day]:
-    """Return the first and last day, if the request begins before or ends after them."""
     first, last = (dt.date.fromisoformat(partition.params[name]) for name in ("from_date", "to_date"))
     edge_days: set[Day] = set()
     if partition.params["timestamps"] == "utc":

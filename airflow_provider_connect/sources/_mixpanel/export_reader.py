@@ -1,4 +1,4 @@
-"""Reads an export to its end, with its rejects. Detects answers that are not exports."""
+"""Reads an export to its end, with its rejects."""
 
 from __future__ import annotations
 
@@ -44,9 +44,9 @@ class _BrokenLines:
 
 
 class ExportReader:
-    """Converts the blocks of an export to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
+    """Converter of an export's blocks to batches by day. Call :meth:`read_block` in order, then :meth:`finish`.
 
-    :param stray_tally: counts lines of unknown day. Defaults to ``tally``.
+    :param stray_tally: for lines of unknown day.
     """
 
     def __init__(
@@ -72,9 +72,9 @@ class ExportReader:
     def read_block(self, block: Block) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a block in batches with their days.
 
-        :raises RetriableError: the answer is incomplete, or not an export.
-        :raises DataError: too many lines are rejected.
-        :raises ErrorDocumentError: a line is an error document.
+        :raises RetriableError: an incomplete answer, or no export.
+        :raises DataError: too many rejects.
+        :raises ErrorDocumentError: an error document.
         """
         bounds = find_line_bounds(block.data, min_mean_bytes=_SHORT_LINE_BYTES)
         if bounds is not None:
@@ -186,7 +186,6 @@ class ExportReader:
         return record
 
     def not_an_export_error(self) -> SetupError:
-        """Return the error for an answer without records."""
         return SetupError(
             "the answer is not an export: it is not empty and contains no record. If this happens again, check the "
             f"answer of the host or of a proxy. {self.progress_text()}"

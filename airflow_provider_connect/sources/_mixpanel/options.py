@@ -57,7 +57,7 @@ def _as_days(value: Any) -> Any:
 class MixpanelOptions(Options):
     """Options of all streams. :attr:`.MixpanelStream.options` lists those that a stream uses.
 
-    :raises ConfigError: an option is wrong.
+    :raises ConfigError: a wrong option.
     """
 
     renamed: ClassVar[Mapping[str, str]] = {"project_timezone": "zone"}
@@ -160,7 +160,6 @@ class MixpanelOptions(Options):
 
     @property
     def timeouts(self) -> HttpTimeouts:
-        """Time limits of a request."""
         return HttpTimeouts(
             read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds
         )
@@ -172,11 +171,13 @@ class MixpanelOptions(Options):
 
     @property
     def promoted(self) -> tuple[PromotedProperty, ...]:
-        """Promoted properties with columns and types."""
         return promoted_columns(self.promote)
 
     def require_regime(self, connection: Connection) -> Regime:
-        """Return the time regime. Raises ConfigError with every problem of options and connection."""
+        """Return the time regime.
+
+        :raises ConfigError: with every problem of options and connection.
+        """
         if problems := self.export_problems(connection):
             raise ConfigError("; ".join(problems))
         regime = self.configured_regime(connection)
@@ -184,7 +185,6 @@ class MixpanelOptions(Options):
         return regime
 
     def export_problems(self, connection: Connection) -> list[str]:
-        """Return the problems of the export's options and the connection."""
         messages = access_problems(connection)
         if not messages and self.configured_regime(connection) is None:
             messages.append(

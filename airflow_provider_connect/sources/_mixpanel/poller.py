@@ -55,7 +55,7 @@ _BLOCKS_AHEAD = 1
 
 
 class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts):
-    """Polls the raw export: consecutive days in one request, or a large day in several."""
+    """Poller of the raw export: consecutive days in one request, or a large day in several."""
 
     def __init__(self, options: MixpanelOptions, connection: Connection) -> None:
         self._options = options
@@ -66,14 +66,12 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         self._more_than: dict[Day, int] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema documented in :mod:`airflow_provider_connect.sources.mixpanel`."""
         return schema(self._options.promoted)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return one partition for each request: up to ``days_per_request`` days, or a part of a large day.
 
-        :raises ConnectError: as :meth:`.Poller.plan`. Retriable for a day that ends within the next hour, as clocks may
-            be wrong.
+        :raises ConnectError: as :meth:`.Poller.plan`.
         """
         regime = self._options.require_regime(self._connection)
         for day in days:
@@ -85,7 +83,6 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
         ]
 
     def days_together(self, days: Sequence[Day], sizes: Sizes) -> Together:
-        """Return the number of days in the next request, and its reason."""
         return choose_days_together(self._options, days, sizes)
 
     def _requests(self, days: Sequence[Day], regime: Regime) -> list[dict[str, str]]:
@@ -113,7 +110,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return Mixpanel's count of a day's events in the project's zone, without duplicates.
 
-        Without the option ``event`` it is a lower bound: only the most frequent names of the last 31 days count.
+        Without the option ``event`` a lower bound: only the most frequent names of the last 31 days count.
 
         :raises ConnectError: as :meth:`.MixpanelClient.fetch`.
         """
@@ -141,7 +138,7 @@ class ExportPoller(Poller, SeveralDaysARequest, CountsRows, Splits, AcceptsParts
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of one request in batches with their days.
 
-        :raises ConnectError: as :meth:`.Poller.poll`. :class:`.RetriableError` also if the answer is not an export.
+        :raises ConnectError: as :meth:`.Poller.poll`. RetriableError also if the answer is not an export.
         """
         try:
             yield from self._poll(part, tally)
@@ -201,7 +198,6 @@ def _send_export_request(
 
 
 def _decompress(answer: HttpResponse, access: MixpanelAccess, tally: Tally) -> Iterator[bytes]:
-    """Decompress the export. Raises RetriableError for other headers or a truncated answer."""
     content_type = answer.header("Content-Type").partition(";")[0].strip().lower()
     if content_type == "text/html":
         raise RetriableError(
@@ -226,7 +222,7 @@ def _count_bytes(answer: HttpResponse, tally: Tally) -> Iterator[bytes]:
 
 
 class QueryPoller(Poller):
-    """Polls a stream of the Query or App API. Each day or snapshot is one partition."""
+    """Poller of the Query or App API. Each day or snapshot is one partition."""
 
     def __init__(self, stream: MixpanelStream, options: MixpanelOptions, connection: Connection) -> None:
         self._stream = stream
@@ -234,11 +230,9 @@ class QueryPoller(Poller):
         self._connection = connection
 
     def schema(self) -> pa.Schema:
-        """Return the schema of the stream's rows."""
         return schema(self._options.promoted, self._stream.columns)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
-        """Return one partition per day. Snapshots may be taken during their day."""
         return [self._partition(index, day) for index, day in enumerate(days)]
 
     def _partition(self, index: int, day: Day) -> InputPartition:
@@ -250,7 +244,6 @@ class QueryPoller(Poller):
         return InputPartition(days=(day,), index=index)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of the day or snapshot in batches."""
         (day,) = part.days
         read = self._stream.read_batches
         assert read is not None, "the export has a poller of its own"

@@ -24,10 +24,9 @@ _NESTED = {dict, list}
 
 
 class PromotedColumns:
-    """Builds the promoted columns of one poll.
+    """Builder of one poll's promoted columns.
 
-    :param null_texts: texts that become null.
-    :param add_count: called with a count's name and increase.
+    :param add_count: takes name and increase.
     """
 
     def __init__(
@@ -41,10 +40,7 @@ class PromotedColumns:
         }
 
     def build(self, values: Mapping[str, list[Any]], records: RecordColumns) -> dict[str, pa.Array]:
-        """Return the promoted columns by name.
-
-        :param values: decoded values by property.
-        """
+        """Return the promoted columns by name."""
         columns = {}
         for name, column, kind in self._promoted:
             property_values = values[name]
@@ -78,7 +74,7 @@ class PromotedColumns:
 
 
 class PropertyTexts:
-    """Finds the JSON text of one property. Decoding loses details such as exact digits."""
+    """Finder of the JSON text of one property."""
 
     def __init__(self, name: str) -> None:
         import msgspec

@@ -44,9 +44,8 @@ _LOG = logging.getLogger(__name__)
 class PropertySample(NamedTuple):
     """Statistics of one property in a sample.
 
-    :param values: records with a value, null texts excluded.
-    :param misfits: values that do not fit the type.
-    :param null_texts: records with a null text.
+    :param values: number of values, without null texts.
+    :param misfits: of another type.
     """
 
     property: str
@@ -61,11 +60,9 @@ class PropertySample(NamedTuple):
 class Proposal:
     """Proposed columns. ``str()`` returns text for a DAG file.
 
-    :param records: number of sampled records.
     :param samples: proposed properties, the most frequent first.
-    :param less_frequent: number of properties left out as less frequent.
+    :param less_frequent: number of omitted properties.
     :param empty: number of properties without values.
-    :param unpromotable: number of properties with unsuitable names.
     """
 
     records: int
@@ -115,13 +112,7 @@ def propose_columns(
     excluded: Collection[str] = (),
     max_columns: int = 50,
 ) -> Proposal:
-    """Propose the most frequent properties, each with the narrowest type that fits most values.
-
-    Decimals are not proposed, because future digits are unknown, and numbers not as times, because their unit is.
-
-    :param documents: properties of each record, as JSON.
-    :param fixed_columns: columns of every row.
-    """
+    """Propose the most frequent properties, each with the narrowest type that fits most values."""
     values: dict[str, list[Any]] = {}
     records = 0
     for document in documents:
@@ -155,11 +146,10 @@ def propose_columns(
 
 
 def propose_from_sample(connection: Connection, request: ProposalRequest, *, store: KeyStore | None = None) -> Proposal:
-    """Read a sample and propose columns. Costs one query of the project's hour.
+    """Read a sample and propose columns. Costs one query.
 
-    :param request: defaults to 1,000 events of yesterday (UTC) and 50 columns. Profiles are the present ones.
-    :param store: tasks' shared count of requests.
-    :raises ConnectError: as :meth:`.Poller.poll`. :class:`.ConfigError` also for invalid limits.
+    :param request: default: 1,000 events of yesterday (UTC), 50 columns.
+    :raises ConnectError: as :meth:`.Poller.poll`. ConfigError also for invalid limits.
     :raises QuotaError: the hour has no room.
     """
     records = 1000 if request.records is None else request.records

@@ -1,7 +1,4 @@
-"""Parses lines of an export, ``{"event":"…","properties":{…}}``. Unusual lines take a slower, exact path.
-
-Keeps the properties' bytes, and decodes only those that become columns.
-"""
+"""Parses lines of an export, ``{"event":"…","properties":{…}}``."""
 
 from __future__ import annotations
 
@@ -34,7 +31,7 @@ _EVENT = attrgetter("event")
 _RUN_SPLIT = 8
 
 NotARecordError = NotJsonError
-"""A line is not a record. The message gives the reason without values."""
+"""A line is not a record. The message shows no values."""
 
 
 class ErrorDocumentError(Exception):
@@ -45,8 +42,6 @@ class ParsedRecord(NamedTuple):
     """Record of one line.
 
     :param properties: unchanged bytes.
-    :param values: decoded values in the order of :attr:`RecordReader.field_names`.
-    :param notes: names of counts to increase.
     """
 
     position: int
@@ -61,10 +56,8 @@ class RecordColumns:
     """Records as columns.
 
     :param positions: (int64) start of each record's line in the answer.
-    :param events: (string) names of the events.
-    :param property_slices: (string) two views of the block per record: its properties, and the bytes up to the next
-        record's. Only :meth:`properties_of_rows` copies bytes.
-    :param field_values: lists of decoded values by field. None if missing or null.
+    :param property_slices: (string) two views per record: its properties, and the bytes up to the next record's.
+    :param field_values: decoded values by field.
     """
 
     positions: Any
@@ -82,11 +75,9 @@ class RecordColumns:
         return self.property_slices.take(pa.array(2 * rows))
 
     def properties_of_row(self, row: int) -> str:
-        """Return one row's properties as JSON text."""
         return str(self.property_slices[2 * row].as_py())
 
     def select_rows(self, rows: list[int]) -> RecordColumns:
-        """Return the records with these indexes."""
         import pyarrow as pa
 
         return RecordColumns(
@@ -100,7 +91,6 @@ class RecordColumns:
 
     @classmethod
     def from_list(cls, records: list[ParsedRecord]) -> RecordColumns:
-        """Convert parsed records to columns."""
         import numpy as np
         import pyarrow as pa
 
@@ -116,8 +106,7 @@ class RecordColumns:
 class BlockRecords(NamedTuple):
     """Records of a block's usual lines, and the positions of its odd lines.
 
-    :param odd_lines: (index among the nonblank lines, start in the block) for :meth:`RecordReader.read_line`.
-    :param line_count: number of nonblank lines.
+    :param odd_lines: (nonblank index, start in the block).
     """
 
     records: RecordColumns | None
@@ -193,13 +182,7 @@ class RecordReader:
         return BlockRecords(records if len(records) else None, odd_lines, len(starts) - blanks, blanks)
 
     def _decode(self, data: bytes, starts: Any, ends: Any, usual: Any) -> tuple[Any, list[str], list[Any]]:
-        """Decode the lines marked as usual. Returns row index, event and properties of each.
-
-        The decoder takes many lines at once and ends an object at the end of its JSON, not of its line. Both are the
-        same: each line starts with ``{`` and ends with ``}``, strings contain no bare newline, and ``}{`` cannot occur
-        inside an object. So each line is one object if there are as many objects as lines. If there are as many
-        properties too, no line has the key ``properties`` twice, so the object at its start also closes it.
-        """
+        """Decode the lines marked as usual. Returns row index, event and properties of each."""
         import numpy as np
 
         row_indexes: list[Any] = []
@@ -229,7 +212,7 @@ class RecordReader:
 
         The last value of a repeated key counts. A lone surrogate becomes U+FFFD, except in the properties' bytes.
 
-        :raises NotARecordError: the line is not a record. :class:`ErrorDocumentError` if it reports a failure.
+        :raises NotARecordError: the line is not a record. ErrorDocumentError if it reports a failure.
         """
         text = decode_utf8(line)
         notes: tuple[str, ...] = ()
@@ -267,11 +250,7 @@ class RecordReader:
 
 
 def _property_starts(data: bytes, names: Any, event: pa.StringArray) -> tuple[Any, Any]:
-    """Return where each line's properties start, and a mask of lines for which this is certain.
-
-    A name's length gives its end. If the name has an escape, this end lies inside it, where ``","properties":{`` cannot
-    occur: the second quote would end the name, and no JSON continues so.
-    """
+    """Return where each line's properties start, and a mask of lines for which this is certain."""
     import numpy as np
     import pyarrow.compute as pc
 

@@ -109,13 +109,6 @@ def refusal_error(
     is_cut: bool = False,
     subject: str = "",
 ) -> ConnectError:
-    """Return the error for a refusal or an error document.
-
-    :param body: beginning of the answer, or of its error document.
-    :param progress: amount read before an answer with status 200 failed.
-    :param is_cut: True if ``body`` is incomplete.
-    :param subject: requested object and its option.
-    """
     text = _error_text(body)
     quote = excerpt(text, access.secrets, is_cut=is_cut)
     quote_suffix = f". Mixpanel said: {quote!r}" if quote else ""
@@ -173,10 +166,6 @@ def _error_text(body: str) -> str:
 
 
 def _limit_error(message: str, text: str, wait: float | None) -> RetriableError:
-    """Return the error for an exceeded limit.
-
-    :param text: such as ``1/5 queries running concurrently and 61/60 queries running in the last hour``.
-    """
     if (hour := _reached_limit(text, "in the last hour")) is not None:
         retry_after_seconds = _HOUR_IS_USED_UP_SECONDS if wait is None else wait
         return QuotaError(message, said=(*hour, wait or 0.0), retry_after_seconds=retry_after_seconds)

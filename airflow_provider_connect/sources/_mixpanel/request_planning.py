@@ -1,4 +1,4 @@
-"""Chooses the days of one export, and counts requests. DAG files import this."""
+"""Chooses the days of one export, and counts requests."""
 
 from __future__ import annotations
 
@@ -11,18 +11,20 @@ from airflow_provider_connect.sources._mixpanel.options import MAX_DAYS_PER_REQU
 from airflow_provider_connect.window import Day, group_days
 
 TARGET_BYTES = 1 << 30
-"""Greatest decoded size of a request with ``auto``. A truncated answer or killed task loses it whole. Reading and
-staging takes some 20 s of a processor (measured 2026-11), or four minutes at 5 MB a second.
+"""Greatest decoded size of a request with ``auto``. Reading and staging takes some 20 s of a processor (measured
+2026-11), or four minutes at 5 MB a second.
 """
 
 
 def max_days_per_request(options: MixpanelOptions) -> int:
-    """Return the most days in one request."""
     return MAX_DAYS_PER_REQUEST if options.days_per_request == "auto" else options.days_per_request
 
 
 def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
-    """Return the least number of exports for a window. Raises ConfigError for an unrendered template."""
+    """Return the least number of exports for a window.
+
+    :raises ConfigError: an unrendered template.
+    """
     if "days_per_request" in options.templates:
         raise ConfigError(
             "days_per_request: the cost of a template is unknown until it is rendered. Plan with a number or 'auto'"
@@ -34,8 +36,7 @@ def requests_for(options: MixpanelOptions, days: Sequence[Day]) -> int:
 def choose_days_together(options: MixpanelOptions, days: Sequence[Day], sizes: Sizes) -> Together:
     """Return the number of days in the next request, and its reason.
 
-    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`, or one while
-    sizes are unknown.
+    ``auto`` takes the fewest days with which the window fits one hour's limit, up to :data:`TARGET_BYTES`.
     """
     if options.days_per_request != "auto":
         return Together(options.days_per_request)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 MIN_SECONDS = -62_135_596_800 + 2 * 86_400
 MAX_SECONDS = 253_402_300_799 - 2 * 86_400
-"""Readable times: years 1 to 9999 without two days at each end, so that no zone leaves the calendar."""
+"""Readable times: years 1 to 9999 without two days at each end."""
 
 _SEPARATOR = b"\xff"
 _FALLBACK_MARK = b"\xfe"
@@ -33,10 +33,10 @@ _MILLION = 1_000_000
 
 
 class EventRowMaker:
-    """Converts records to one day's rows.
+    """Converter of records to one day's rows.
 
     :param keys: record keys of earlier rows, to drop duplicates.
-    :param drops_other_days: whether the answer covers more than the day.
+    :param drops_other_days: the answer covers more than the day.
     """
 
     def __init__(
@@ -61,7 +61,6 @@ class EventRowMaker:
         self._promoted = PromotedColumns(options.promoted, options.null_texts, self._count)
 
     def make_batch(self, records: RecordColumns) -> tuple[pa.RecordBatch, list[Reject]]:
-        """Return the rows, and the rejects."""
         import numpy as np
         import pyarrow as pa
 
@@ -138,7 +137,6 @@ class EventRowMaker:
     def _identifier(
         self, name: str, records: RecordColumns, value: dict[str, list[Any]]
     ) -> tuple[pa.StringArray, list[int]]:
-        """Return an identifier's column, and the rows with too deep JSON."""
         import pyarrow as pa
 
         try:
@@ -261,7 +259,6 @@ def _is_within(values: pa.Array, low: Any, high: Any) -> pa.BooleanArray:
 def _make_keys(
     records: RecordColumns, distinct_id: pa.Array, insert_id: pa.Array, seconds: pa.Array
 ) -> tuple[bytes, Any]:
-    """Return the concatenated 16-byte keys, and a mask of those made from the vendor's four fields."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from xxhash import xxh3_128_digest

@@ -1,9 +1,7 @@
-"""Splits a large day into several exports by time. DAG files import this.
+"""Splits a large day into several exports by time.
 
-A split by event name would lose unlisted names: an export cannot exclude names, and its expressions cannot test them
-(https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11). Each part requests the events from one cut time
-to the next. Cut times ascend, and ``not`` is true for incomparable values. So every event is in exactly one part,
-whatever its time and whatever zone the server reads cut times in.
+Each part requests the events from one cut time to the next: a split by event name would lose unlisted names
+(https://docs.mixpanel.com/reference/segmentation-expressions, 2026-11).
 """
 
 from __future__ import annotations
@@ -21,16 +19,16 @@ MAX_PARTS = 24
 """Hours of a day. Mixpanel counts by hour."""
 
 CONCURRENT_PARTS = 4
-"""Concurrent exports of one day, each in a Spark task. Other days are polled too."""
+"""Concurrent exports of one day, each in a Spark task."""
 
 
 def find_cut_times(
     day: Day, regime: Regime, hours: Mapping[str, int], split_rows: int | None, previous_parts: int = 0
 ) -> list[str]:
-    """Return the ascending times at which to split a day. Empty for a small day.
+    """Return the ascending times at which to split a day, empty for a small day.
 
     :param hours: events by hour of the project's clock (``2026-03-01 14:00:00``).
-    :param previous_parts: parts of an earlier try. The day gets at least twice as many, or as many as its hours allow.
+    :param previous_parts: parts of an earlier try. The day gets at least twice as many, if its hours allow.
     """
     parts = min(MAX_PARTS, 1 if split_rows is None else math.ceil(sum(hours.values()) / split_rows))
     cut_times = _cut_times_between(day, regime, hours, parts)
@@ -60,7 +58,6 @@ def _cut_times_between(day: Day, regime: Regime, hours: Mapping[str, int], parts
 
 
 def part_conditions(cut_times: list[str]) -> list[str]:
-    """Return the ``where`` expression of each part."""
     if not cut_times:
         return []
     is_reached = [f'(event["$time"] >= datetime("{cut_time}"))' for cut_time in cut_times]
@@ -81,7 +78,6 @@ def join_expressions(first_expression: str | None, second_expression: str | None
 
 
 def split_problems(options: MixpanelOptions) -> list[str]:
-    """Return the reasons against ``split_rows``."""
     if options.split_rows is None:
         return []
     problems = count_problems(options)

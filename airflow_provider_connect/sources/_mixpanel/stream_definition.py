@@ -33,7 +33,7 @@ BatchReader = Callable[["MixpanelStream", "MixpanelClient"], Iterator["pa.Record
 
 
 def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
-    """Return a function that hashes the named options, so that different values make different streams."""
+    """Return a function that hashes the named options."""
 
     def variant(options: MixpanelOptions) -> str:
         values = json.dumps([getattr(options, name) for name in names])
@@ -46,13 +46,9 @@ def variant_by(*names: str) -> Callable[[MixpanelOptions], str]:
 class MixpanelStream:
     """Definition of one stream.
 
-    :param summary: short description of a row.
     :param columns: of every row. Promoted properties follow.
-    :param key: columns that make ``record_key``.
-    :param options: options that the stream uses. An option that no stream lists belongs to all.
-    :param variant: returns a suffix for the stream's name in ledger and record key, or "".
-    :param problems: returns the problems of the stream's options.
-    :param min_requests: returns the least number of counted requests for a day or snapshot.
+    :param variant: returns a suffix for the stream's name, or "".
+    :param min_requests: returns the least number of counted requests.
     :param counts: descriptions of the report's counts, except ``rows_read``.
     :param read_batches: reads the stream. None for the export.
     """

@@ -1,4 +1,4 @@
-"""All Mixpanel streams, and checks of their options. DAG files import this."""
+"""All Mixpanel streams, and checks of their options."""
 
 from __future__ import annotations
 
@@ -65,7 +65,6 @@ STREAMS: dict[StreamName, MixpanelStream] = {stream.name: stream for stream in _
 
 
 def option_problems(options: MixpanelOptions) -> list[str]:
-    """Return the problems of the options for the chosen stream."""
     stream = STREAMS[options.stream]
     return [
         *_unused_option_problems(options, stream),
@@ -75,7 +74,6 @@ def option_problems(options: MixpanelOptions) -> list[str]:
 
 
 def connection_problems(options: MixpanelOptions, connection: Connection) -> list[str]:
-    """Return the problems of options and connection together."""
     stream = STREAMS[options.stream]
     has_regime = "timestamps" in stream.options
     return options.export_problems(connection) if has_regime else access.access_problems(connection, stream.api)

@@ -29,6 +29,8 @@ def _type_problems(options: SqlOptions, connection: Connection) -> list[str]:
     conn_type, host = connection.conn_type, connection.host or ""
     if conn_type == JDBC:
         problems = jdbc.connection_problems(connection) + _shared_snapshot_problems(options, "a database over JDBC")
+        if options.tables is not None:
+            problems.append("tables: not supported over JDBC: name one table")
         if options.mode is not None:
             problems.append("mode: not supported over JDBC: use day_column or snapshot")
         if decimal_digits(options.decimals):

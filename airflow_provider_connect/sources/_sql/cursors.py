@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 from airflow_provider_connect.clients.sql.database import Database, SqlColumn, ValueChoices
 from airflow_provider_connect.errors import ConfigError, DataError, refuse_any
 from airflow_provider_connect.sources._sql.chunks import after_bound, up_to_bound
+from airflow_provider_connect.sources._sql.cursor_range import Overlap, parse_bound
 from airflow_provider_connect.sources._sql.day_bounds import clock_of_type
 from airflow_provider_connect.window import zone
 
@@ -94,24 +95,57 @@ class SqlCursor:
                 "changed. Set them back, or load into a new target"
             ) from None
 
-    def condition(self, database: Database, begin: str | None, end: str) -> str:
+    def condition(self, database: Database, begin: str | None, end: str, overlap: Overlap | None = None) -> str:
         """Return the SQL condition for an increment's rows.
 
         :param begin: position of the last row before the increment. None for the first.
         :param end: position of the increment's last row.
+        :param overlap: how far before ``begin`` the rows begin, in the first column.
         """
         end_values = self.parse_position(end)
-        if not end_values or begin == end:
+        if not end_values or (begin == end and overlap is None):
             return NO_ROWS
         begin_values = () if self.has_all_rows(begin, end) else self.parse_position(begin or START_POSITION)
+        if begin_values and overlap is not None:
+            begin_values = _moved_back(begin_values[0], overlap)
         names = self._quoted_columns(database)
         parts = (
-            [after_bound(names, self._literals(database, begin_values), compares_rows=self.compares_rows)]
+            [
+                after_bound(
+                    names[: len(begin_values)],
+                    self._literals(database, begin_values),
+                    compares_rows=self.compares_rows,
+                )
+            ]
             if begin_values
             else []
         )
         parts.append(up_to_bound(names, self._literals(database, end_values), compares_rows=self.compares_rows))
         return " AND ".join(f"({part})" for part in parts)
+
+    def bounds(self, database: Database, *, start: str | None, end: str | None, zone_name: str) -> str:
+        """Return the SQL condition for rows within ``start`` and ``end``. "" without both.
+
+        :param zone_name: of times without a zone, if the column has instants.
+        """
+        first_column = self.columns[0]
+        name, parts = database.quote(first_column.name), []
+        for operator, text in ((">=", start), ("<", end)):
+            if text is not None:
+                bound = parse_bound(text, is_time=first_column.kind != "number")
+                if isinstance(bound, dt.datetime):
+                    bound = self._as_bound(bound, first_column.kind, zone_name)
+                parts.append(f"{name} {operator} {database.literal(bound)}")
+        return " AND ".join(parts)
+
+    def _as_bound(self, time: dt.datetime, kind: CursorKind, zone_name: str) -> dt.datetime:
+        if kind == "wall" and time.tzinfo is None:
+            return time
+        return self._as_column_time(time if time.tzinfo is not None else time.replace(tzinfo=zone(zone_name)), kind)
+
+    def is_null(self, database: Database) -> str:
+        """Return the SQL condition for rows that lack a value of the cursor."""
+        return " OR ".join(f"{name} IS NULL" for name in self._quoted_columns(database))
 
     def has_all_rows(self, begin: str | None, end: str) -> bool:
         """Return True if an increment begins with the table's first row: it is the first or has restarted."""
@@ -167,6 +201,13 @@ class SqlCursor:
     @staticmethod
     def _literals(database: Database, values: tuple[CursorValue, ...]) -> tuple[str, ...]:
         return tuple(database.literal(value) for value in values)
+
+
+def _moved_back(value: CursorValue, overlap: Overlap) -> tuple[CursorValue, ...]:
+    try:
+        return (value - overlap,)  # type: ignore[operator]  # both are times, or both are numbers
+    except OverflowError:  # before the first year
+        return ()
 
 
 def make_cursor(

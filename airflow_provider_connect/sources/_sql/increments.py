@@ -7,8 +7,8 @@ import threading
 from typing import NamedTuple
 
 from airflow_provider_connect.clients.sql.database import Database
-from airflow_provider_connect.errors import RowsLostError
-from airflow_provider_connect.sources._sql.cursors import NO_ROWS, SqlCursor, make_cursor
+from airflow_provider_connect.errors import DataError, RowsLostError
+from airflow_provider_connect.sources._sql.cursors import NO_ROWS, START_POSITION, SqlCursor, make_cursor
 from airflow_provider_connect.sources._sql.guards import replica_lag
 from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.reset_detection import reset_reason
@@ -72,11 +72,15 @@ class IncrementTracker:
         :param end: known end, to be validated. None to find the newest row.
         :param user_condition: SQL of the option ``where``. "" for all rows.
         :raises ConfigError: the cursor's columns cannot be followed or have changed.
+        :raises DataError: with ``nulls="fail"``, rows have no cursor value.
         :raises RowsLostError: the table's numbers or clock were set back.
         """
         cursor = self._make_cursor(database, shape)
         if end is None:
-            end = self._find_new_end(database, cursor, begin, user_condition, database_time)
+            if self._options.nulls == "fail":
+                self._require_no_nulls(database, cursor, user_condition)
+            row_condition = _join(user_condition, self._bounds(database, cursor))
+            end = self._find_new_end(database, cursor, begin, row_condition, database_time)
         cursor.condition(database, begin, end)  # raises ConfigError if a position does not fit
         return end
 
@@ -107,10 +111,30 @@ class IncrementTracker:
         with self._lock:
             begin, end = self._spans[day]
         cursor = self._make_cursor(database, shape)
-        condition = cursor.condition(database, begin, end)
-        if condition == NO_ROWS or (begin is None and not self._options.start_mode.loads_existing):
+        options = self._options
+        if begin is None and not options.start_mode.loads_existing:
             return RowSelection(NO_ROWS, has_all_rows=False)
-        return RowSelection(condition, cursor.has_all_rows(begin, end))
+        condition = cursor.condition(database, begin, end, options.overlap)
+        has_rows, has_all_rows = condition != NO_ROWS, cursor.has_all_rows(begin, end)
+        if has_rows:
+            condition = _join(condition, self._bounds(database, cursor))
+        if options.nulls == "first" and (begin is None or (has_rows and has_all_rows and begin != START_POSITION)):
+            condition = f"({condition}) OR {cursor.is_null(database)}"
+        return RowSelection(condition, has_rows and has_all_rows)
+
+    def _bounds(self, database: Database, cursor: SqlCursor) -> str:
+        options = self._options
+        return cursor.bounds(database, start=options.start, end=options.end, zone_name=options.zone)
+
+    def _require_no_nulls(self, database: Database, cursor: SqlCursor, user_condition: str) -> None:
+        relation = database.relation(self._options.table_or_query)
+        condition = _join(user_condition, cursor.is_null(database))
+        if database.rows(database.select(["1"], relation, where=condition, limit=1)):
+            names = ", ".join(column.name for column in cursor.columns)
+            raise DataError(
+                f"{self._options.stream_key} has rows without a value in {names}, which no run would read. Correct "
+                "them, or set nulls='leave_out'"
+            )
 
     def _make_cursor(self, database: Database, shape: TableShape) -> SqlCursor:
         return make_cursor(
@@ -120,3 +144,8 @@ class IncrementTracker:
             db_timezone=self._options.clock_zone,
             compares_rows=self._compares_rows,
         )
+
+
+def _join(first: str, second: str) -> str:
+    """Join two SQL conditions, or "", by AND."""
+    return " AND ".join(f"({condition})" for condition in (first, second) if condition)

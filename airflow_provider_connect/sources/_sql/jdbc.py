@@ -14,7 +14,7 @@ from airflow_provider_connect.clients.sql.database import Database, SqlColumn
 from airflow_provider_connect.clients.sql.jdbc.connection import reader_options
 from airflow_provider_connect.clients.sql.jdbc.errors import error_for_exceptions, jvm_exceptions
 from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
-from airflow_provider_connect.clients.sql.jdbc.types import convert_batch, require_same_types
+from airflow_provider_connect.clients.sql.jdbc.types import convert_batch, require_recent_times, require_same_types
 from airflow_provider_connect.errors import ConfigError, ConnectError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition
@@ -38,7 +38,7 @@ class JdbcPoller(SqlPoller, ReadBySpark):
     # JDBC chunks do not end at keys, so a retry starts over.
     _quote_mark = '"'
 
-    def _open_session(self, purpose: str) -> Database:
+    def _open_session(self, purpose: str) -> JdbcDatabase:
         if self._context.spark is None:
             raise ConfigError(
                 f"connection {self._connection.conn_id!r}: a connection of type jdbc is read by Spark's own reader, "
@@ -56,7 +56,10 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                 if shape.day_column
                 else self._even_ranges(database, shape)
             )
-        return [shape.partition_params | {"where": condition} for condition in conditions]
+            has_times = any(column.base.startswith(("date", "timestamp")) for column in shape.columns)
+            reads_old_dates = not has_times or database.reads_old_dates(self._options.table_or_query)
+        params = shape.partition_params | {"old_dates": reads_old_dates}
+        return [params | {"where": condition} for condition in conditions]
 
     def _even_ranges(self, database: Database, shape: TableShape) -> list[str]:
         """Return the conditions of chunks: even ranges of the key's first column. [""] for one chunk."""
@@ -132,6 +135,9 @@ class JdbcPoller(SqlPoller, ReadBySpark):
                 tally.rows += batch.num_rows
                 tally.raw_bytes += batch.nbytes
                 read_arrays = convert_batch(batch, layout.columns)
+                if not part.params.get("old_dates", True):
+                    for array, column in zip(read_arrays, layout.columns, strict=True):
+                        require_recent_times(array, column)
                 columns = [
                     array if array.type == column.type else plain_text(array)
                     for array, column in zip(read_arrays, layout.columns, strict=True)

@@ -19,6 +19,7 @@ from airflow_provider_connect.clients.sql.database import (
     decimal_digits,
 )
 from airflow_provider_connect.source import Source
+from airflow_provider_connect.sources._sql.cursor_range import Nulls, Overlap, bound_text, cursor_range_problems
 from airflow_provider_connect.sources._sql.read_methods import (
     SNAPSHOT_MODES,
     Mode,
@@ -27,6 +28,7 @@ from airflow_provider_connect.sources._sql.read_methods import (
     read_method_problems,
     refuse_foreign_name,
 )
+from airflow_provider_connect.sources._sql.table_patterns import validate_patterns
 from airflow_provider_connect.window import SourceKind, ZoneName
 
 _NAME_PART = r'"(?:[^"]|"")+"|[^".]+'
@@ -68,6 +70,12 @@ _RESERVED_NAMES = ("day", RECORD_KEY)
 def _validate_table(text: str) -> str:
     parse_table(text)
     return text
+
+
+def _validate_patterns(texts: tuple[str, ...] | None) -> tuple[str, ...] | None:
+    if texts is not None:
+        validate_patterns(texts)
+    return texts
 
 
 def _validate_names(names: tuple[str, ...] | None) -> tuple[str, ...] | None:
@@ -125,6 +133,16 @@ class SqlOptions(Source):
         "a "
         "dot.",
     )
+    tables: Annotated[tuple[str, ...] | None, AfterValidator(_validate_patterns)] = Field(
+        default=None,
+        examples=[["public.*", "!public.audit_*"]],
+        description="Instead of table: many tables, each a stream of its own with its own target. * and ? are "
+        "wildcards, which name no views, and ! leaves tables out. Each run loads the tables that are there. The sink's "
+        "target needs {table}.",
+    )
+    parallel_streams: int = Field(
+        default=4, ge=1, le=64, description="With tables: how many of them are loaded at the same time."
+    )
     query: _Sql | None = Field(default=None, description="A SELECT instead of a table.")
     stream: str = Field(
         default="",
@@ -176,6 +194,24 @@ class SqlOptions(Source):
         ge=0,
         description="With timestamp_column: minimum age of a row to be read. Rows of transactions that take less time "
         "are not missed.",
+    )
+    start: Annotated[str | None, BeforeValidator(bound_text)] = Field(
+        default=None,
+        description="With mode: rows whose cursor value lies before it are left out: a number, or a date or time. "
+        "Times without a zone are in zone. With two cursor columns the time counts.",
+    )
+    end: Annotated[str | None, BeforeValidator(bound_text)] = Field(
+        default=None, description="With mode: rows whose cursor value has this value or a later one are left out."
+    )
+    nulls: Nulls = Field(
+        default="leave_out",
+        description="With mode: rows without a cursor value. leave_out does not read them, fail fails the run, first "
+        "reads them in the first run only.",
+    )
+    overlap: Overlap | None = Field(
+        default=None,
+        description="With mode: how far before its begin a run reads again, for rows that are committed late: a "
+        "duration, or a number with mode='incrementing'. Only for sinks that merge by key.",
     )
     snapshot_mode: Annotated[
         SnapshotModeName, BeforeValidator(functools.partial(refuse_foreign_name, "snapshot_mode"))
@@ -240,8 +276,23 @@ class SqlOptions(Source):
         return self.db_timezone or "UTC"
 
     @property
+    def order_columns(self) -> tuple[str, ...]:
+        """The cursor's columns, by their names in the rows. () without ``mode``, and if a name is a template."""
+        if self.templates & {"timestamp_column", "incrementing_column", "rename"}:
+            return ()
+        columns = [column for column in (self.timestamp_column, self.incrementing_column) if column is not None]
+        return tuple(self.rename.get(column, column) for column in columns)
+
+    @property
+    def repeats_rows(self) -> bool:
+        """True with ``overlap``."""
+        return self.overlap is not None
+
+    @property
     def stream_name(self) -> str:
         """Name of the stream, by default the table's."""
+        if self.tables is not None:
+            return ",".join(self.tables)
         if self.stream or self.table is None:
             return self.stream
         table = parse_table(self.table)
@@ -271,8 +322,10 @@ class SqlOptions(Source):
 def option_problems(options: SqlOptions) -> list[str]:
     """Return the problems of the options together."""
     problems = []
-    if (options.table is None) == (options.query is None):
-        problems.append("table: set either table or query")
+    if sum(option is not None for option in (options.table, options.tables, options.query)) != 1:
+        problems.append("table: set one of table, tables and query")
+    elif options.tables is not None:
+        problems += ["stream: with tables each table is a stream of its own: leave it out"] if options.stream else []
     elif not is_stream_name(options.stream_name):
         reason = (
             "a stream needs a name of letters, digits, '_', '-' and '.'"
@@ -282,9 +335,11 @@ def option_problems(options: SqlOptions) -> list[str]:
             else "the table's name cannot be part of ledger and offset: set one of letters, digits, '_', '-' and '.'"
         )
         problems.append(f"stream: {reason}")
+    if options.tables is None and options.parallel_streams != SqlOptions.model_fields["parallel_streams"].default:
+        problems.append("parallel_streams: only tables uses it")
     if options.query is not None and options.key is None:
         problems.append("key: a query has no primary key: name the columns that identify a row")
-    problems += read_method_problems(options)
+    problems += read_method_problems(options) + cursor_range_problems(options)
     if options.day_column is not None and options.day_column_unit is not None and options.db_timezone is not None:
         problems.append(f"db_timezone: {options.day_column_unit} since 1970 have no zone: leave it out")
     if options.columns is not None and options.exclude_columns is not None:

@@ -54,7 +54,7 @@ class StartMode(NamedTuple):
 
 _NUMBER, _TIME = ("incrementing_column",), ("timestamp_column",)
 _MODE, _CLOCK = (
-    ("snapshot_mode", "parallel_chunks", "consistency"),
+    ("snapshot_mode", "start", "end", "nulls", "overlap", "parallel_chunks", "consistency"),
     ("timestamp_delay_seconds", "db_timezone"),
 )
 READ_METHODS = (
@@ -72,6 +72,10 @@ METHOD_OPTIONS = (
     "day_column_unit",
     "db_timezone",
     "snapshot_mode",
+    "start",
+    "end",
+    "nulls",
+    "overlap",
     "parallel_chunks",
     "consistency",
     "lookback_days",
@@ -97,6 +101,10 @@ _MISPLACED = {
     "day_column_unit": "only day_column uses it",
     "db_timezone": "only day_column and timestamp_column use it",
     "snapshot_mode": "only a mode uses it",
+    "start": "only a mode uses it: days are chosen by the DAG's dates",
+    "end": "only a mode uses it: days are chosen by the DAG's dates",
+    "nulls": "only a mode uses it",
+    "overlap": "only a mode uses it: set the operator's lookback_days for days",
     "consistency": "a day is read in one piece: only snapshots and the first run of a mode are split",
     "parallel_chunks": "a day is read in one piece: only snapshots and the first run of a mode are split",
 }

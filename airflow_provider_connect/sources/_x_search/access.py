@@ -26,16 +26,11 @@ VENDOR_LIMITS = {
     "all": Quota("all", requests=300, seconds=_WINDOW_SECONDS, per_second=1),
     "counts": Quota("counts", requests=300, seconds=_WINDOW_SECONDS),
 }
-"""X's limits for an app, by endpoint: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11). A connection's
-``limits`` replace them.
-"""
+"""X's limits for an app, by endpoint: https://docs.x.com/x-api/fundamentals/rate-limits (2026-11)."""
 
 
 def quota_of(connection: Connection, endpoint: str) -> Quota:
-    """Return an app's limit on one endpoint, shared by all connections with the same ``app``.
-
-    :raises ConfigError: the connection's ``limits`` are invalid.
-    """
+    """Return an app's limit on one endpoint, shared by all connections with the same ``app``."""
     name = shared_quota_name(
         "x", endpoint, connection.option("app") or connection.conn_id, (connection.host or "", connection.port)
     )
@@ -43,7 +38,6 @@ def quota_of(connection: Connection, endpoint: str) -> Quota:
 
 
 def limit_problems(connection: Connection) -> list[str]:
-    """Return the problems of ``limits`` in the connection."""
     return quota_problems(connection.extra, VENDOR_LIMITS)
 
 
@@ -51,7 +45,6 @@ HOST = "api.x.com"
 
 
 def server_url(connection: Connection) -> str:
-    """Return the URL of the API's host for a valid connection."""
     return base_url(connection.host or HOST, connection.port if connection.host else None)
 
 
@@ -63,7 +56,6 @@ def read_access(connection: Connection) -> HttpAccess:
 
 
 def access_problems(connection: Connection) -> list[str]:
-    """Return the problems of a connection."""
     subject = f"connection {connection.conn_id!r}"
     messages = []
     if connection.password is None or not connection.password.get_secret_value().strip():

@@ -1,7 +1,4 @@
-"""Client of X. Returns complete documents, or raises errors with a remedy.
-
-An app's requests share one limit for each 15-minute window. Once it is used up, the client waits for the next window.
-"""
+"""Client of X, which waits when the limit of a 15-minute window is used up."""
 
 from __future__ import annotations
 
@@ -37,7 +34,7 @@ from airflow_provider_connect.window import Day
 _T = TypeVar("_T")
 
 _MAX_BYTES = 64 << 20
-"""Largest accepted answer, held in memory. A page of 500 posts has a few megabytes."""
+"""Largest accepted answer, held in memory."""
 
 _PAUSES = (1.0, 5.0, 20.0)
 """Seconds before each retry of a later page."""
@@ -51,10 +48,10 @@ def current_time() -> dt.datetime:
 
 
 class XClient:
-    """Sends the requests of one poll or count to one endpoint.
+    """Client of one endpoint, for one poll or count.
 
-    :param quota: limits of the endpoint. None for a single request that never waits.
-    :param share: number of concurrent clients that share the limits.
+    :param quota: limits of the endpoint. None never waits.
+    :param share: number of concurrent clients.
     """
 
     def __init__(
@@ -90,7 +87,7 @@ class XClient:
     def fetch_document(self, params: Mapping[str, str], parse: Callable[[bytes, XClient], _T]) -> _T:
         """Send a request and return the parsed document. Waits for the next window if this one is used up.
 
-        After the first answer a failed request is repeated up to three times: earlier pages stay valid.
+        After the first answer, a failed request is repeated up to three times.
         """
         call = Call("", params=params, is_repeatable=False)
         refusal_of_call = partial(self._refusal, is_later_page="next_token" in params)
@@ -143,7 +140,7 @@ def describe_usage(connection: Connection) -> str:
 
     Sends one request, which reads no post. X allows 50 in 15 minutes.
 
-    :raises ConnectError: X is unreachable, or refuses the token.
+    :raises ConnectError: no access.
     """
     options = XSearchOptions(
         conn_id=connection.conn_id, queries=["x"], request_deadline_seconds=30, read_timeout_seconds=15

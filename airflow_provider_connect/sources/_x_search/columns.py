@@ -79,7 +79,6 @@ _REFERENCED: dict[str, RowColumn] = {name: column for name, column in COLUMNS.it
 class XStream(NamedTuple):
     """Definition of one stream's rows.
 
-    :param summary: short description of a row.
     :param key: column that makes ``record_key``.
     """
 
@@ -105,7 +104,6 @@ STREAMS: dict[StreamName, XStream] = {
 
 
 def schema(stream: StreamName = "posts") -> pa.Schema:
-    """Return the Arrow schema of a stream's batches."""
     import pyarrow as pa
 
     fields = [arrow_field(name, column) for name, column in STREAMS[stream].columns.items()]

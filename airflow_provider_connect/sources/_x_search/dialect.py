@@ -1,14 +1,11 @@
-"""Field names of X in its two dialects, ``post`` and ``tweet``. DAG files import this.
+"""Field names of X in its two dialects, ``post`` and ``tweet``.
 
-X's specification (2.167, 2026-08) has ``post.fields``, its guides of that time ``tweet.fields``. The server accepts
-both, and answers with the names of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md,
-2026-09). A request uses one dialect, answers are read in both, and options use the names of ``post``.
-
-In ``post``, the ids of author and referenced posts come only with expansions, which X bills.
+X's specification has ``post.fields``, its guides ``tweet.fields``. The server accepts both, and answers with the names
+of the request (https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md, 2026-09).
 
 X answers a request for an unknown field with status 200 and bills posts that lack it (measured on 2026-09-21, same
-repository, tests/api-field-validity.test.ts). So unknown names are refused before any request. Names:
-https://api.x.com/2/openapi.json, 2.167 (2026-08) for ``post``, 2.159 for ``tweet``.
+repository, tests/api-field-validity.test.ts). Names: https://api.x.com/2/openapi.json, 2.167 (2026-08) for ``post``,
+2.159 for ``tweet``.
 """
 
 from __future__ import annotations

@@ -55,7 +55,6 @@ _NEEDED_EXPANSIONS: dict[StreamName, tuple[str, tuple[str, ...]]] = {
     "media": ("attachments.media_keys", ("media_keys",)),
     "referenced": ("referenced_posts", ("referenced_posts",)),
 }
-"""By stream: an expansion that sends its objects, and the endings of all such expansions."""
 
 
 def _as_list(value: Any) -> Any:
@@ -134,7 +133,6 @@ class XSearchOptions(Options):
 
     @property
     def timeouts(self) -> HttpTimeouts:
-        """Time limits of a request."""
         return HttpTimeouts(
             read_timeout_seconds=self.read_timeout_seconds, deadline_seconds=self.request_deadline_seconds
         )

@@ -1,7 +1,6 @@
 """Polls a day, or a part of it, with all queries up to their last pages.
 
-X's counts are an upper bound: they include deleted and withheld posts
-(https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
+X's counts include deleted and withheld posts (https://docs.x.com/x-api/posts/counts/introduction, 2026-11).
 """
 
 from __future__ import annotations
@@ -42,7 +41,6 @@ def count_posts_by_hour(api_client: XClient, search_range: SearchRange, query: s
 
     :raises RetriableError: the counts start later than the range, as twarc has seen (https://github.com/DocNow/twarc,
         client2.py, 2026-11).
-    :raises ConnectError: as :meth:`.CountsRows.count`.
     """
     params = search_range.time_params | {"query": query, "granularity": "hour"}
     posts_by_hour: dict[dt.datetime, int] = {}
@@ -65,8 +63,7 @@ def split_day(
 ) -> list[SearchRange]:
     """Split a day at full hours into parts with similar numbers of posts.
 
-    :param posts_by_hour: counts by start of the hour.
-    :param split_rows: approximate number of posts in a part. None to never split.
+    :param split_rows: approximate posts in a part. None never splits.
     """
     total = sum(posts_by_hour.values())
     parts = 1 if split_rows is None else min(MAX_PARTS, max(1, math.ceil(total / split_rows)))
@@ -100,7 +97,6 @@ class XSearchPoller(Poller, CountsRows):
         self._hours: dict[Day, Mapping[dt.datetime, int]] = {}
 
     def schema(self) -> pa.Schema:
-        """Return the schema documented in :mod:`airflow_provider_connect.sources.x_search`."""
         return schema(self._options.stream)
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
@@ -127,7 +123,7 @@ class XSearchPoller(Poller, CountsRows):
     def count(self, day: Day, tally: Tally) -> VendorCount:
         """Return X's count of posts on a day, including deleted ones.
 
-        :raises ConnectError: the app's access does not allow it, or X fails, is busy or unreachable.
+        :raises ConnectError: no access, or X fails.
         """
         search_range = SearchRange(self._endpoint(day), day.start, day.end)
         path, quota = f"/2/tweets/counts/{search_range.endpoint}", quota_of(self._connection, "counts")

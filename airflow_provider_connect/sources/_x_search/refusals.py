@@ -1,8 +1,7 @@
 """Converts X's refusals to errors that name a remedy.
 
-Problems are recognized by the end of their ``type``, a URL with a varying host
-(https://docs.x.com/x-api/fundamentals/response-codes-and-errors, 2026-11). A 429 is either a rate limit, which passes,
-or the usage cap, which only a person can raise.
+The end of a problem's ``type`` identifies it (https://docs.x.com/x-api/fundamentals/response-codes-and-errors,
+2026-11).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from airflow_provider_connect.errors import ConfigError, ConnectError, QuotaErro
 from airflow_provider_connect.window import Day
 
 MAX_WAIT_SECONDS = 960.0
-"""Longest wait for the next window. Windows have 15 minutes: a later reset means a wrong clock."""
+"""Longest wait for the next window, which has 15 minutes."""
 
 WINDOW_RESET = Moment(header="x-rate-limit-reset", format="epoch_s")
 """Header with the start of the next window."""
@@ -59,7 +58,7 @@ def refusal_error(reply: Reply, day: Day | None, now: dt.datetime, *, is_later_p
 
 
 def is_usage_cap(status: int, problem: Mapping[str, Any]) -> bool:
-    """Return True if the app has read all paid posts. Waiting does not help."""
+    """Return True if the app has read all paid posts."""
     if status not in (402, 429):
         return False
     kind, title = _kind(problem), str(problem.get("title", "")).replace(" ", "").lower()

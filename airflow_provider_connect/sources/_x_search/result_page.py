@@ -27,7 +27,7 @@ class ResultPage:
     """Parsed page of results.
 
     :param includes: objects that the posts refer to, by kind and id.
-    :param errors: problems of objects that X could not send.
+    :param errors: of objects that X could not send.
     """
 
     posts: list[JsonPart]
@@ -51,7 +51,7 @@ _KEYS = {"users": "id", "posts": "id", "media": "media_key", "polls": "id", "pla
 def read_page(data: bytes, client: XClient) -> ResultPage:
     """Parse an answer of a search endpoint.
 
-    :raises ConnectError: the answer is not a page of results, or reports an error.
+    :raises ConnectError: no page of results.
     """
     return _read(_page, data, client)
 
@@ -78,7 +78,6 @@ def _read(parse: Callable[[bytes, XClient], _T], data: bytes, client: XClient) -
 
 
 def _replace_surrogates(data: bytes) -> bytes:
-    """Return a document with U+FFFD for lone surrogates. Raises ValueError if it is not JSON."""
     text = json.dumps(json.loads(data), ensure_ascii=False, separators=(",", ":"), allow_nan=False)
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace").encode()
 

@@ -1,4 +1,4 @@
-"""Converts hits to rows: posts with the queries that found them, or the objects that they refer to."""
+"""Converts hits to rows: posts, or the objects that they refer to."""
 
 from __future__ import annotations
 
@@ -28,10 +28,8 @@ def post_batches(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows of ``posts``.
 
-    The hits of each query come newest first and are merged by id, so memory holds one page of each query. A repeated
-    post out of order is dropped and counted.
-
-    :param queries: in the order of ``hits_by_query``.
+    Merges the hits of each query, newest first, by id. Memory holds one page of each query. Drops and counts a repeated
+    post out of order.
     """
     merged = heapq.merge(*hits_by_query, key=lambda hit: -hit.post_number)
     with KeySet() as keys:
@@ -76,10 +74,7 @@ def _row(hits: list[Hit], queries: Sequence[str]) -> Row:
 
 
 def post_row(sent_post: JsonPart, page: ResultPage) -> Row:
-    """Return a post's columns, with objects that its page includes.
-
-    Lacks ``record_key``, ``queries`` and ``errors``.
-    """
+    """Return a post's columns, with objects that its page includes."""
     post, includes = sent_post.value, page.includes
     author = includes.get("users", {}).get(text_or_none(post.get("author_id")) or "")
     note = object_or_empty(get_field(post, "note_post")).get("text")
@@ -161,7 +156,6 @@ def _strings(value: Any) -> list[str] | None:
 
 
 def text_or_none(value: Any) -> str | None:
-    """Return a text, else None."""
     return value if isinstance(value, str) else None
 
 
@@ -186,10 +180,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
 def related_batches(
     hits_by_query: Sequence[Iterator[Hit]], stream: StreamName, tally: Tally
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of ``users``, ``media`` or ``referenced``.
-
-    X repeats an object on every page that refers to it. Only the first is kept.
-    """
+    """Yield the rows of ``users``, ``media`` or ``referenced``, each object once."""
     import pyarrow as pa
 
     with KeySet() as keys:

@@ -18,11 +18,10 @@ from airflow_provider_connect.sources._x_search.result_page import JsonPart, Res
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 
 _MOST_PAGES_WITHOUT_A_POST = 1000
-"""The archive sends pages without posts, but never this many in a row for a day."""
 
 _MOST_DIGITS = 30
 _MOST_PAGES_AGAIN = 5
-"""Some lists of X repeat a page forever, each time with another next_token (measured 2026-09 by
+"""Most repetitions of a page: some lists repeat one forever (measured 2026-09 by
 https://github.com/0xFlimbo/attention-index, docs/PROVIDERS.md).
 """
 
@@ -47,9 +46,7 @@ class SearchRange:
 class Hit(NamedTuple):
     """Post that a query found.
 
-    :param post_number: id of the post. Later posts have higher ids.
-    :param query_index: index in the option ``queries``.
-    :param page: page with the post and the objects that it refers to.
+    :param post_number: id, ascending with time.
     """
 
     post_number: int
@@ -112,7 +109,6 @@ class Search:
         return hits
 
     def _hit(self, post: JsonPart, page: ResultPage, query_index: int) -> Hit | None:
-        """Convert a post to a hit. Returns None if it is outside the time range or rejected."""
         self._posts_read += 1
         number, created_at = post.value.get("id"), parse_instant(post.value.get("created_at"))
         if not isinstance(number, str) or not number.isdecimal() or len(number) > _MOST_DIGITS:
@@ -149,7 +145,7 @@ class Search:
 
 
 def collect_ids(post: dict[str, object]) -> set[str]:
-    """Return every string in a post, also nested: among them all ids and keys that it names."""
+    """Return every string in a post, also nested: its ids and keys are among them."""
     ids: set[str] = set()
     pending: list[object] = [post]
     while pending:
@@ -179,5 +175,4 @@ def parse_instant(value: object) -> dt.datetime | None:
 
 
 def to_json(value: object) -> str:
-    """Return a value as compact JSON text."""
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -28,7 +28,7 @@ class DayLookup:
 
         :raises ConnectError: the ledger is unreachable, or the list was made for other shapes.
         """
-        outlet, shaping = self.context.outlet, self.context.intake.shaping
+        outlet, shaping = self.context.outlet, self.context.intake.declared_shaping
         return outlet.publisher.ledger.erased().require_same_shapes(shaping.column_digest, outlet.sink.target)
 
     def look_up(self, days: Sequence[Day], erased: EraseList) -> dict[Day, DayState]:

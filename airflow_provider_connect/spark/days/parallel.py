@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import copy_context
 
 from airflow_provider_connect.job import DayReport
 from airflow_provider_connect.spark.capabilities.grouping import DayGrouping, DayQueue
@@ -37,6 +38,6 @@ def run_all_days(runner: DayRunner, grouping: DayGrouping, width: int) -> list[D
 
     threads = max(1, min(width, len(runner.job.all_days)))
     with ThreadPoolExecutor(max_workers=threads, thread_name_prefix="day") as pool:
-        for future in [pool.submit(run_groups) for _ in range(threads)]:
+        for future in [pool.submit(copy_context().run, run_groups) for _ in range(threads)]:
             future.result()
     return queue.reports

@@ -47,8 +47,7 @@ def misfits(own_schema: str, registered: str) -> list[str]:
     """Return reasons why our records cannot be written with a registered schema.
 
     The order of fields, docs, defaults and record names may differ. A registered field may be nullable or ``long``
-    where ours is not. Where only ours is nullable, NULL is refused row by row. Fields of the registered schema alone
-    must be nullable.
+    where ours is not.  Fields of the registered schema alone must be nullable.
     """
     registered_schema = json.loads(registered)
     return list(_misfits(json.loads(own_schema), registered_schema, "", named_types(registered_schema)))
@@ -73,10 +72,7 @@ def named_types(schema: Avro, types: dict[str, Avro] | None = None, namespace: s
 
 
 def without_null(schema: Avro, names: dict[str, Avro]) -> tuple[Avro, int | None, int]:
-    """Return the first type inside a union with null, the index of null in the union, and the index of the type.
-
-    For a type outside of a union, the index of null is None.
-    """
+    """Return the first type inside a union with null, the index of null (None outside of a union), and the type's."""
     if not isinstance(schema, list):
         plain = names.get(schema, schema) if isinstance(schema, str) else schema
         wrapped = isinstance(plain, dict) and isinstance(plain.get("type"), dict | list)

@@ -1,8 +1,8 @@
 """Kafka Connect's own envelope, ``{"schema": …, "payload": …}``: the ``json_schema_envelope`` converter.
 
 ``org.apache.kafka.connect.json.JsonConverter`` reads this format with ``schemas.enable=true``, including the logical
-types of ``org.apache.kafka.connect.data`` (https://kafka.apache.org/documentation/#connect, 2026-11). These have
-milliseconds, so rows with finer times are refused.
+types of ``org.apache.kafka.connect.data`` (https://kafka.apache.org/documentation/#connect, 2026-11). Finer times are
+refused.
 """
 
 from __future__ import annotations

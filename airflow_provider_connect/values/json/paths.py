@@ -1,9 +1,7 @@
-"""Paths in a JSON document: the name of a field, or a JSON Pointer. DAG files import this.
+"""Paths in a JSON document: the name of a field, or a JSON Pointer.
 
-A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field:
-``@odata.nextLink``. "" is the entire document.
-
-jmespath treats a missing field as null. Like jsonpath-ng, it splits names at dots and has no pointers.
+A text that begins with ``/`` is a pointer (RFC 6901): ``/meta/next``. Any other text is the name of one field, "" the
+entire document.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """JSON Schemas of Arrow schemas, and JSON after a schema's id: the ``json_schema`` converter.
 
 Draft 7, as Confluent's own converter writes (https://docs.confluent.io/platform/current/schema-registry/fundamentals/
-serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``), otherwise a new
-optional field would not be compatible under BACKWARD.
+serdes-develop/serdes-json.html, 2026-11). Objects are closed (``additionalProperties: false``), for BACKWARD.
 """
 
 from __future__ import annotations

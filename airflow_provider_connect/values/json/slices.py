@@ -1,4 +1,4 @@
-"""Splits a JSON document into the unchanged texts of its parts. Slower code reads documents that msgspec refuses."""
+"""Splits a JSON document into the unchanged texts of its parts."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ SURROGATES = re.compile("[\ud800-\udfff]")
 
 
 class NotJsonError(ValueError):
-    """A text is not the required JSON. The message has the reason without values."""
+    """A text is not the required JSON. The message shows no values."""
 
 
 def members(text: str, decoder: json.JSONDecoder | None = None) -> Iterator[tuple[str, str]]:
     """Yield each key of the JSON object in ``text``, with the source text of its value.
 
-    :param decoder: finds the end of a value. The default one refuses NaN.
-    :raises NotJsonError: the text is not a JSON object.
+    :param decoder: finds the end of a value. Default: refuses NaN.
+    :raises NotJsonError: no JSON object.
     """
     decoder = decoder or json.JSONDecoder(parse_constant=refuse_constant)
     at = skip_token(text, 0, "{")
@@ -129,7 +129,7 @@ class JsonSlicer:
     def members(self, data: Any) -> dict[str, Any]:
         """Return an object's values by name. A duplicate name has its last value.
 
-        :raises ValueError: the data is not an object.
+        :raises ValueError: no object.
         """
         try:
             parts: dict[str, Any] = self._object.decode(data)
@@ -154,7 +154,7 @@ class JsonSlicer:
     def value_at(self, data: Any, steps: Sequence[str]) -> Any:
         """Return the value at the end of a path's steps, or :data:`MISSING`.
 
-        :raises ValueError: a part on the path is not JSON.
+        :raises ValueError: not JSON.
         """
         for step in steps:
             first = bytes(data[:1]) if isinstance(data, bytes) else bytes(data)[:1]

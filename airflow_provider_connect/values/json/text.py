@@ -1,7 +1,6 @@
 """JSON text of Arrow columns, one column at a time: the ``json`` converter.
 
-``docs/kafka.md`` lists the text of each type. A document (field metadata ``json``) is written as it is. An
-``unchecked`` one is parsed first, and refused if it is not JSON.
+``docs/kafka.md`` lists the text of each type.
 """
 
 from __future__ import annotations
@@ -49,7 +48,7 @@ def json_string(value: str) -> bytes:
 
 
 class JsonWriter:
-    """Writes columns as plain JSON. Subclasses may write single values differently."""
+    """Writer of columns as plain JSON."""
 
     def pieces(self, array: pa.Array, field: pa.Field, refuse: Refuse) -> list[Piece]:
         """Return the pieces of a column's JSON values. NULL is ``null``."""
@@ -88,7 +87,6 @@ class JsonWriter:
         return [b"{", *pieces, b"}"]
 
     def _map(self, array: pa.MapArray, refuse: Refuse) -> list[Piece]:
-        """Return objects if keys are strings, as Kafka Connect does, else arrays of pairs."""
         lengths, keys, items, inner = keys_and_items(array, refuse)
         key = self.pieces(keys, array.type.key_field, inner)
         item = self.pieces(items, array.type.item_field, inner)

@@ -25,7 +25,6 @@ _BEYOND = 10**MAX_DIGITS
 
 _NONE = type(None)
 _PLAIN: dict[str, type] = {"string": str, "double": float, "bigint": int, "boolean": bool}
-"""Python type of each JSON type. A column of only this type and None is not checked value by value."""
 
 
 def decimal_digits(kind: str) -> tuple[int, int] | None:
@@ -38,10 +37,7 @@ def decimal_digits(kind: str) -> tuple[int, int] | None:
 
 
 def read_plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array, int]:
-    """Return a column of a JSON type, and the number of values that do not fit. Missing and null values fit.
-
-    :param types: Python types that occur in ``values``.
-    """
+    """Return a column of a JSON type, and the number of values that do not fit. Missing and null values fit."""
     import pyarrow as pa
 
     checks: dict[str, tuple[Callable[[Any], bool], pa.DataType]] = {
@@ -61,9 +57,8 @@ def read_plain(values: list[Any], kind: str, types: set[type]) -> tuple[pa.Array
 def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
     """Read times such as ``2026-03-01T12:00:00``. Returns the column and the number of misfits.
 
-    Missing and null values fit. A time without an offset is in UTC, and a date is its midnight in UTC, as Mixpanel
-    defines dates. A number does not fit, because Mixpanel does not document its unit
-    (https://docs.mixpanel.com/docs/data-structure/property-reference/data-type, 2026-11).
+    Missing and null values fit. A time without an offset is in UTC, a date is its midnight in UTC. A number does not
+    fit (https://docs.mixpanel.com/docs/data-structure/property-reference/data-type, 2026-11).
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -92,7 +87,7 @@ def read_instants(values: list[Any]) -> tuple[pa.Array, int]:
 def read_dates(values: list[Any]) -> tuple[pa.Array, int]:
     """Read dates such as ``2026-03-01``. Returns the column and the number of misfits.
 
-    Missing and null values fit. A time does not, because its date depends on a zone.
+    Missing and null values fit. A time does not fit.
     """
     import pyarrow as pa
 
@@ -105,7 +100,7 @@ def read_decimals(values: list[Any], sources: Mapping[int, str], precision: int,
 
     A number with more digits than the type does not fit, except for trailing zeros.
 
-    :param sources: by row, the JSON text of a number that was decoded as a float, which may have lost digits.
+    :param sources: by row, the JSON text of a number that was decoded as a float.
     """
     import pyarrow as pa
     import pyarrow.compute as pc
@@ -129,7 +124,6 @@ def fits_bigint(value: Any) -> bool:
 
 
 def _fits_double(value: Any) -> bool:
-    """Return True for a number that a double holds, an integer exactly."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return False
     return abs(value) <= 2**53 if isinstance(value, int) else math.isfinite(value)
@@ -158,7 +152,6 @@ def _whole_text(value: Any) -> str | None:
 
 
 def _decimal(text: str, precision: int, scale: int) -> Decimal | None:
-    """Return a JSON number as a decimal, or None if it does not fit. Its exponent may have any size."""
     with suppress(Inexact, InvalidOperation):
         number = Decimal(text)
         if not number:

@@ -85,7 +85,6 @@ def _registered(text: str) -> Any:
 
 
 def _message_path(index: int) -> bytes:
-    """Return the path to a message type: its length, then each index, or 0 for the first type."""
     return zigzag(1) + zigzag(index) if index else b"\0"
 
 
@@ -172,7 +171,6 @@ def _text(array: pa.Array, refuse: Refuse) -> pa.Array:
 
 
 def _timestamp(array: pa.Array, refuse: Refuse) -> list[Piece]:
-    """Return Timestamp messages. Also before 1970, nanoseconds count upwards from the second."""
     import numpy as np
 
     seconds, micros = np.divmod(times.whole_numbers(array, refuse), 1_000_000)

@@ -1,7 +1,6 @@
-"""Numbers the fields of a message: a registered field keeps its number, and a new field gets the next one.
+"""Numbers the fields of a message. A registered field keeps its number.
 
-A reader identifies a field by its number. So a name has one number in all versions of a subject, even if its column was
-missing in some (https://protobuf.dev/programming-guides/proto3/, 2026-11).
+A name has one number in all versions of a subject (https://protobuf.dev/programming-guides/proto3/, 2026-11).
 """
 
 from __future__ import annotations

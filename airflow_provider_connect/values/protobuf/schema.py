@@ -1,8 +1,4 @@
-"""Creates Protobuf descriptors from Arrow schemas, and compares them with registered ones.
-
-A descriptor is one proto3 file, with one message and messages nested in it. Fields are numbered in order, until
-:mod:`.protobuf.field_numbers` replaces the numbers.
-"""
+"""Creates Protobuf descriptors from Arrow schemas, and compares them with registered ones."""
 
 from __future__ import annotations
 
@@ -24,7 +20,7 @@ if TYPE_CHECKING:
 IMPORTED = "google/protobuf/timestamp.proto"
 TIMESTAMP = ".google.protobuf.Timestamp"
 LIST_FIELD = "items"
-"""Field of the message that wraps an inner list: Protobuf has no list of lists."""
+"""Field of the message that wraps an inner list."""
 
 
 def descriptor(schema: pa.Schema, record_name: str, day: dt.date | None) -> Any:
@@ -159,7 +155,6 @@ def _add(message: Any, path: str, name: str, kind: pa.DataType) -> Any:
 
 
 def _make_optional(field: Any, message: Any) -> None:
-    """Make a field ``optional``, so that a reader can distinguish a missing value from 0."""
     field.proto3_optional = True
     field.oneof_index = len(message.oneof_decl)
     message.oneof_decl.add(name=f"_{field.name}")

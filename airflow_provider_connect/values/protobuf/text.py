@@ -1,6 +1,6 @@
-"""Writes Protobuf source text from a descriptor, and parses the parts that decide how values are written.
+"""Writes Protobuf source text from a descriptor, and parses it.
 
-Not every registry returns or compares descriptors. https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
+https://protobuf.dev/reference/protobuf/proto3-spec/ (2026-11)
 """
 
 from __future__ import annotations
@@ -108,7 +108,6 @@ class _Parser:
             raise ValueError(word)
 
     def _skip(self, last: str) -> None:
-        """Skip to the end of a statement (``;``) or of a block (``}``), past nested blocks."""
         depth, word = 0, ""
         while depth > 0 or word != last:
             word = self._next()
@@ -193,7 +192,6 @@ class _Parser:
         self._set_type(entry.field.add(name="value", number=2, label=1), value, path)
 
     def _resolve(self, field: Any, scope: str) -> None:
-        """Replace a field's type name by its full name, searched from the innermost scope."""
         name = field.type_name
         while not name.startswith("."):
             if f"{scope}.{name}" in self.messages | self.enums or not scope:

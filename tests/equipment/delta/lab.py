@@ -7,6 +7,7 @@ import hashlib
 import json
 import os
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,9 @@ from deltalake import DeltaTable
 from airflow_provider_connect.publishing import seen_publish
 from airflow_provider_connect.registry import stages_marks
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, Publisher, StreamKey
+from airflow_provider_connect.sinks._delta.ledger import LedgerView
 from airflow_provider_connect.sinks._delta.log import VERSION_NOTES_FOLDER
+from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.stage.manifest import Manifest, PollResult, StagedFile, attempt_folder, data_file
 from airflow_provider_connect.stage.soft_deletes import DELETED, with_mark_columns
@@ -33,6 +36,16 @@ SCHEMA = pa.schema(
     ]
 )
 MAY = dt.date(2026, 5, 1)
+
+
+@dataclass(frozen=True)
+class _OneState(DeltaLedger):
+    """A ledger in one version of its table, which is opened once."""
+
+    state: LedgerView
+
+    def view(self) -> LedgerView:
+        return self.state
 
 
 def staged(
@@ -59,6 +72,8 @@ def staged(
     day, attempt = Day(date=date), attempt or f"{token}-{date}"
     sink = sink or DeltaSink(path=str(root))
     ledger = sink.open(KEY, {}).ledger
+    if type(ledger) is DeltaLedger:
+        ledger = _OneState(ledger.options, ledger.key, ledger.view())
     seen = seen_publish(ledger.newest(date, kind), ledger.erased().version)
     files: tuple[StagedFile, ...] = ()
     softly = stages_marks(sink, kind)

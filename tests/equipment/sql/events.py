@@ -60,4 +60,7 @@ class Events:
 
 def ids(poller: Poller, day: Day) -> list[int]:
     batches = [batch for part in poller.plan([day]) for _, batch in poller.poll(part, Tally([day]))]
-    return sorted(each for batch in batches for each in batch.column("id").to_pylist())
+    return sorted(
+        (each for batch in batches for each in batch.column("id").to_pylist()),
+        key=lambda each: (each is not None, each),  # NULL first
+    )

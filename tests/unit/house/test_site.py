@@ -120,11 +120,15 @@ def test_python_compiles_and_its_imports_exist(block: Block) -> None:
                 assert hasattr(module, alias.name) or importlib.import_module(f"{node.module}.{alias.name}")
 
 
+@functools.cache
+def connector_classes() -> dict[str, type[BaseModel]]:
+    rooms = (("sources", registry.source_class), ("sinks", registry.sink_class))
+    return {connector.__name__: connector for room, find in rooms for connector in map(find, registry.names(room))}
+
+
 @pytest.mark.parametrize("block", blocks("python"), ids=str)
 def test_python_gives_options_that_exist(block: Block) -> None:
-    connectors: dict[str, type[BaseModel]] = {}
-    for room, find in (("sources", registry.source_class), ("sinks", registry.sink_class)):
-        connectors |= {connector.__name__: connector for connector in map(find, registry.names(room))}
+    connectors = connector_classes()
     for node in ast.walk(ast.parse(block.code)):
         if not isinstance(node, ast.Call) or not isinstance(node.func, ast.Name):
             continue

@@ -70,7 +70,7 @@ def created_now(monkeypatch: pytest.MonkeyPatch) -> None:
     import airflow_provider_connect.timetables as module
 
     class Module:
-        datetime, UTC, date, time = Clock, dt.UTC, dt.date, dt.time
+        datetime, UTC, date, time, timedelta = Clock, dt.UTC, dt.date, dt.time, dt.timedelta
 
     monkeypatch.setattr(module, "dt", Module)
 

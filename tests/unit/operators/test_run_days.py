@@ -184,6 +184,18 @@ def test_every_period_that_divides_an_hour_or_a_day_is_a_schedule(period: str, e
     assert stored.serialize() == {"period": period, "timezone": PACIFIC}
 
 
+@pytest.mark.parametrize("period", ["1 hour", "20 minutes", "12 hours"])
+def test_a_period_that_a_half_hour_clock_change_splits_is_refused(period: str) -> None:
+    with pytest.raises(ConfigError, match=r"clocks there change by 30 minutes\. Set a period that divides 30 minutes"):
+        every(period, "Australia/Lord_Howe")
+
+
+@pytest.mark.parametrize("period", ["30 minutes", "15 minutes"])
+def test_a_half_hour_clock_change_splits_no_shorter_period(period: str) -> None:
+    assert every(period, "Australia/Lord_Howe").period == period
+    assert every("2 hours", "Antarctica/Troll").timezone == "Antarctica/Troll"
+
+
 @pytest.mark.parametrize(
     "period", ["", "7 minutes", "0 minutes", "60 minutes", "24 hours", "5 hours", "15", "15m", "hour", None, "1 day"]
 )

@@ -14,6 +14,7 @@ from airflow_provider_connect.shapes import Condition, Constant, Drop, Filter, M
 from tests.equipment.airflow.connectors import TinyLedger, TinySource
 from tests.unit.operators.conftest import DONE, SparkSubmit, Supervisor, Task
 
+pytestmark = pytest.mark.usefixtures("weak_key_digests")
 BIG = Filter(where=Condition(column="amount", operator="at_least", value=100))
 MASK = Mask(columns=["email"], conn_id="mask_key")
 KEY = "a-key-that-nobody-guesses-0123456789"

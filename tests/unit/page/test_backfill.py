@@ -63,6 +63,7 @@ def api() -> RestApi:
     api = RestApi({"all": Rights({"a"}), "user": Rights({"a"}, variables=False), "one": Rights({"a"}, edits=False)})
     api.dags, api.tasks, api.runs = ["a"], {"a": [TASK]}, [instance(DAY[2])]
     api.start_dates = {"a": midnight(DAY[10])}
+    api.next_interval = (midnight(DAY[1]), midnight(TODAY))
     api.connections = {SOURCE.conn_id: {"conn_type": "mixpanel", "extra": '{"project_id": 1}'}}
     store_offset(api, DAY[8], DAY[7], DAY[6], DAY[3], DAY[2])
     return api
@@ -112,6 +113,13 @@ def test_days_before_the_start_or_in_an_active_run_are_not_missing(client: TestC
     api.start_dates = {}
     api.tasks["a"] = [TASK | {"start_date": midnight(DAY[4])}]
     assert missing(client) == [(str(DAY[4]), str(DAY[3]), 2)], "the earliest start of the tasks counts"
+
+
+def test_the_days_behind_of_a_dag_without_a_next_run_are_missing(client: TestClient, api: RestApi) -> None:
+    api.next_interval = None
+    assert missing(client) == [(str(DAY[5]), str(DAY[4]), 2), (str(DAY[1]), str(DAY[1]), 1)]
+    api.runs.append(instance(DAY[10], "running"))
+    assert missing(client) == [(str(DAY[5]), str(DAY[4]), 2)], "Airflow may plan a run when this one ends"
 
 
 def test_without_the_offset_no_day_is_known_to_be_missing(client: TestClient) -> None:

@@ -62,6 +62,15 @@ def folder(tmp_path: Path) -> Folder:
     return Folder(tmp_path)
 
 
+def test_a_file_may_name_many_tables(folder: Folder) -> None:
+    text = ORDERS.replace("table: orders, day_column: created_at", 'tables: ["public.*", "!*_log"], snapshot: replace')
+    (task,) = folder.dag(text.replace("/data/orders", '"/data/{schema}/{table}"')).tasks
+    assert (task.source.tables, task.sink.path) == (("public.*", "!*_log"), "/data/{schema}/{table}")
+    assert [outlet.name for outlet in task.outlets] == ["delta:/data/{schema}/{table}"]
+    (problem,) = folder.wrong(text)
+    assert "path='/data/orders' of sink 'delta' has one target. Put {table} into it" in problem
+
+
 def test_a_file_is_a_dag_with_one_task(folder: Folder) -> None:
     dag = folder.dag(
         ORDERS
@@ -191,7 +200,7 @@ shrink_percent: 100
         (ORDERS + "schedule: 0 0 * * *\n", "5: schedule: must be daily, {daily: US/Pacific}"),
         (ORDERS + "schedule: {every: 7 minutes}\n", "5: schedule.every: must be a number of minutes that divides"),
         (ORDERS + "schedule: {cron: often}\n", "5: schedule.cron: is not a cron expression such as '0 0 * * MON'"),
-        (ORDERS.replace("table: orders, ", ""), "2: source.sql: table: set either table or query"),
+        (ORDERS.replace("table: orders, ", ""), "2: source.sql: table: set one of table, tables and query"),
         (ORDERS + "  path: /x\n", "3: sink: must be a mapping with only the sink's name"),
         (ORDERS.replace("{path: /data/orders}", "/x"), "4: sink.delta: must be a mapping of options"),
         (ORDERS.replace("path:", "self:"), "4: sink.delta: self: unknown option"),

@@ -16,6 +16,7 @@ from airflow_provider_connect.shapes.chain import Chain, Shaping
 from airflow_provider_connect.shapes.column import shapes_of_column, target_name
 from airflow_provider_connect.shapes.shape import Shape
 
+pytestmark = pytest.mark.usefixtures("weak_key_digests")
 KEYS = {
     name: Connection(conn_id=name, conn_type="generic", password=SecretStr(f"0123456789abcdef-{name}"))
     for name in ("key", "other", "again")

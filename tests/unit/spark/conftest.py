@@ -19,13 +19,7 @@ _loaded: dict[tuple[ModuleType, str], ModuleType] = {}
 
 
 @pytest.fixture(autouse=True)
-def weak_key_digests(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Save 25 ms for each digest of a mask's key. What a guess costs is tested in ``unit/shapes``."""
-    monkeypatch.setattr("airflow_provider_connect.shapes.digests._COST", 2)
-
-
-@pytest.fixture(autouse=True)
-def tiny_connectors(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+def tiny_connectors(monkeypatch: pytest.MonkeyPatch, weak_key_digests: None) -> Iterator[None]:
     for package in (sources, sinks):
         room = package.__name__.rpartition(".")[2]
         monkeypatch.setattr(package, "__path__", [*package.__path__, str(CONNECTORS / room)])

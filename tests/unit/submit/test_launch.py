@@ -18,9 +18,18 @@ from airflow_provider_connect.submit import launch
 SETTINGS = ("JAVA_HOME", "SPARK_HOME", "PYSPARK_PYTHON", "PYSPARK_DRIVER_PYTHON", "SPARK_CONF_DIR", "PYTHONPATH")
 
 
+@pytest.fixture(scope="module")
+def package_bundle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The zip of the package, which takes 70 ms."""
+    return launch.package_zip(tmp_path_factory.mktemp("bundle"))
+
+
 @pytest.fixture(autouse=True)
-def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A user who has settled nothing, with a cache of his own."""
+def bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, package_bundle: Path) -> None:
+    """A user who has settled nothing, with a cache of his own that has the package's zip."""
+    cache = tmp_path / "xdg" / "airflow_provider_connect"
+    cache.mkdir(parents=True, mode=0o700)
+    os.link(package_bundle, cache / package_bundle.name)
     for name in SETTINGS:
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))

@@ -17,7 +17,7 @@ from airflow_provider_connect.values.json.slices import JsonSlicer
 _MOST_JSON_BYTES = 1 << 20
 
 Verdict = Literal["rows", "empty", "ignored"]
-"""``rows``: the body has rows. ``empty``: no rows. ``ignored``: skipped by a rule or ``allowed``."""
+"""``rows``: the body has rows. ``empty``: no rows. ``ignored``: by a rule or ``allowed``."""
 
 
 @dataclass(frozen=True)
@@ -26,12 +26,11 @@ class Call:
 
     :param url: path below the connection's base URL, or a full URL such as a next link.
     :param method: defaults to GET, or POST with a body.
-    :param params: added to the query in order. Pairs may repeat a name.
+    :param params: added to the query in order.
     :param headers: credentials take precedence.
-    :param allowed: statuses besides 2xx with the verdict ``ignored`` instead of an error.
-    :param is_repeatable: True to repeat this call alone after a temporary failure, instead of the poll. Defaults to
-        True for GET and HEAD only.
-    :param about: description for messages, without secrets and record values.
+    :param allowed: statuses with the verdict ``ignored``.
+    :param is_repeatable: True to repeat this call alone after a temporary failure. Defaults to True for GET and HEAD.
+    :param about: description for messages.
     """
 
     url: str
@@ -59,9 +58,9 @@ class Reply:
     """One whole answer.
 
     :param headers: by lower-case name.
-    :param body: decompressed. Only the beginning unless the status is 2xx, b"" unless the verdict is ``rows``.
+    :param body: decompressed. Only the beginning unless the status is 2xx.
     :param url: final URL, base of relative links.
-    :param is_cut: True if the body is incomplete and may end inside a secret.
+    :param is_cut: True if the body may end inside a secret.
     :param tries: number of times that the call was sent.
     """
 
@@ -105,7 +104,7 @@ class Reply:
         return self.headers.get(name.lower(), "")
 
     def at(self, path: str) -> Any:
-        """Return the value at a path of the JSON body, or ``MISSING``. Decodes nothing else of a large body."""
+        """Return the value at a path of the JSON body, or ``MISSING``."""
         try:
             if len(self.body) <= ERROR_TEXT_BYTES:
                 return value_at(json.loads(self.body), path)

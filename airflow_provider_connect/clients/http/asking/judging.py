@@ -44,9 +44,7 @@ class Judgement(NamedTuple):
     """Classification of an answer.
 
     :param wait_seconds: requested pause, or None.
-    :param reason: cause and remedy of a refusal, in our own words.
-    :param server_text: text of the answer. If this may hold rows, only the value at the rule's path.
-    :param is_declared: False for a default.
+    :param server_text: text of the answer. If it may hold rows, only the value at the rule's path.
     """
 
     action: RuleAction
@@ -66,7 +64,7 @@ def demands_login(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.dat
 def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -> Judgement:
     """Classify an answer.
 
-    :param current_time: converts a date to a pause, unless the answer has a ``Date`` header.
+    :param current_time: replaced by a ``Date`` header.
     """
     is_temporary = reply.status >= 500 or reply.status in _TEMPORARY_STATUSES
     rule = next(
@@ -95,7 +93,6 @@ def judge(reply: Reply, rules: Sequence[ErrorRule], current_time: dt.datetime) -
 
 
 def _is_about_bodies(rule: ErrorRule) -> bool:
-    """Return True if a rule by ``at`` alone takes an answer for final. A failing service may send any body."""
     return (rule.status, rule.header, rule.text) == (None, None, None) and rule.then not in ("retry", "wait")
 
 
@@ -163,7 +160,6 @@ def _seconds(text: str, form: TimeFormat, current_time: dt.datetime) -> float | 
 
 
 def _clock(reply: Reply, current_time: dt.datetime) -> dt.datetime:
-    """Return the server's time from the header ``Date``, because clocks differ."""
     return _date(reply.header("Date")) or current_time
 
 

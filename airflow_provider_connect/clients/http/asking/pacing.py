@@ -15,7 +15,7 @@ from airflow_provider_connect.patience import Clock
 class RequestPace:
     """One process's share of an API's rate limits, across polls. Thread-safe.
 
-    :param share: number of processes that divide the limits.
+    :param share: number of processes.
     """
 
     def __init__(self, limits: RateLimits, share: int) -> None:
@@ -68,7 +68,7 @@ class RequestPace:
 
 
 class _Span:
-    """A limit of requests per time span. A fractional limit is rounded down, with a shorter span to match."""
+    """A limit of requests per time span."""
 
     def __init__(self, max_requests: float, seconds: float) -> None:
         self._max_requests = max(1, math.floor(max_requests))

@@ -1,4 +1,4 @@
-"""Declares error rules and rate limits of an API. Light enough for DAG files.
+"""Declares error rules and rate limits of an API.
 
 The first matching rule decides. A rule by ``at`` alone, unless it retries or waits, does not apply to 408, 425, 429 and
 5xx. By default these are retried, 204 and 205 are empty, every other 2xx has rows, and other statuses are refused.
@@ -112,9 +112,7 @@ class ErrorRule(Declared):
 class RateLimits(Declared):
     """Rate limits that all users of the connection share.
 
-    Every task reserves its part of the limits per hour and per minute in advance. A limit per minute counts as 60 times
-    as many per hour. Only the processes of one job share the limits per second and of concurrent requests, so with
-    several jobs the API may refuse a request. It is repeated later.
+    A limit per minute counts as 60 times as many per hour. Only one job's processes share the other limits.
     """
 
     per_second: float | None = Field(default=None, gt=0, description="Largest number of requests in a second.")

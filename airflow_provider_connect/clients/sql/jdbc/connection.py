@@ -15,15 +15,11 @@ from airflow_provider_connect.secrets import Secrets, is_secret_name
 JDBC = "jdbc"
 DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT = "driver_class", "properties", "fetchsize", "session_init_statement"
 DEFAULT_FETCH_ROWS = 10_000
-"""Rows per fetch. Drivers' defaults range from ten rows to all."""
+"""Rows per fetch."""
 _EXTRA_FIELDS = (DRIVER_CLASS, PROPERTIES, FETCH_SIZE, SESSION_INIT)
 _IGNORED_FIELDS = ("driver_path", "sqlalchemy_scheme", "sqlalchemy_driver", "sqlalchemy_query", "placeholder")
-"""Fields of Airflow's hook without effect. An editor of a connection must not choose a jar that runs."""
+"""Fields of Airflow's hook without effect: an editor of a connection must not choose a jar."""
 _OWN_READERS = {"postgresql": "postgres", "mysql": "mysql", "mariadb": "mysql", "sqlite": "sqlite"}
-"""Connection types for databases read without JDBC.
-
-Spark has no dialect for MariaDB and would read its column names as values.
-"""
 _USER_INFO = re.compile(r"//[^/?;]*@|^jdbc:oracle:\w+:[^@]*/[^@]*@", re.IGNORECASE)
 _URL_FIELD = re.compile(r"[?&;:,({]\s*([\w.\- ]+?)\s*=")
 _LOGIN_FIELDS = ("user", "username", "uid", "user name", "pwd", "login")
@@ -38,7 +34,7 @@ _SPARK_OPTIONS = {
 
 
 def connection_problems(connection: Connection) -> list[str]:
-    """Validate a connection without network. Returns the problems, without values from the URL."""
+    """Validate a connection without network, and return the problems."""
     label = f"connection {connection.conn_id!r}"
     return [f"{label}: {text}" for text in (*_url_problems(connection.host or ""), *_extra_problems(connection))]
 

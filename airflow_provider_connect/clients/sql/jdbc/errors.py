@@ -1,4 +1,4 @@
-"""Converts JVM exceptions by class and database codes. Their texts may quote values."""
+"""Converts JVM exceptions by class and database codes."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _DRIVER_ADVICE = (
 _TIMEOUT_STATES = ("HYT00", "HYT01", "57014", "XCL52")
 _LOGIN_STATES = ("08004", "28", "04501")
 _LOGIN_CODES = (1017, 28000, 18456)
-"""Codes of Oracle and SQL Server for a refused login, without such a SQLSTATE. Retries would lock the login."""
+"""Codes of Oracle and SQL Server for a refused login, whose retries would lock it."""
 _SQL_STATES = ("42", "0A", "07", "2A", "3D", "3F", "37", "S0002")
 _VALUE_STATES = ("22", "21")
 
@@ -73,7 +73,7 @@ def error_for_exceptions(
 ) -> ConnectError:
     """Return this package's error for Java exceptions.
 
-    :param secrets: removed from texts about the SQL, which are hidden without it. Leave it out while rows are read.
+    :param secrets: removed from texts about the SQL. None hides these texts, as while rows are read.
     """
     if any(cause.has_class("ClassNotFoundException", "NoClassDefFoundError") for cause in exceptions):
         return ConfigError(f"{subject}: {_DRIVER_ADVICE}")

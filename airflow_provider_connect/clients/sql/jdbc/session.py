@@ -1,8 +1,4 @@
-"""A session through a JDBC driver, in the JVM of Spark's driver. Reads column names, types and key bounds.
-
-Spark's reader fetches the rows (:func:`.reader_options`) and connects in the same way, so both get the same answers.
-Spark is passed in and never imported.
-"""
+"""A session through a JDBC driver, in the JVM of Spark's driver."""
 
 from __future__ import annotations
 
@@ -35,10 +31,7 @@ _NO_ROWS = "1 = 0"
 
 
 class JdbcDatabase(Database):
-    """A session over JDBC.
-
-    :ivar quote_mark: character before and after a quoted name.
-    """
+    """A session over JDBC."""
 
     def __init__(self, link: Any, connection: Connection, quote: str, seconds: int) -> None:
         self._java_connection = link
@@ -51,8 +44,8 @@ class JdbcDatabase(Database):
     def open(cls, connection: Connection, spark: Any, limits: SessionLimits) -> Self:
         """Open a session in the JVM of a ``SparkSession``.
 
-        :raises ConfigError: the connection is invalid, there is no driver, or Spark's dialect quotes names wrongly.
-        :raises RetriableError: the database cannot be reached.
+        :raises ConfigError: a wrong connection, no driver, or a wrong dialect.
+        :raises RetriableError: no connection.
         """
         jvm = spark.sparkContext._jvm
         options = reader_options(connection, "(SELECT 1) connect_rows", limits)
@@ -104,10 +97,28 @@ class JdbcDatabase(Database):
         sql = self.select(["*"], self.relation(table_or_query), where=_NO_ROWS)
         return list(self._call_driver(lambda: self._run(sql, _columns)))
 
-    def _run(self, sql: str, read_result: Callable[[Any], Iterable[Any]]) -> list[Any]:
+    def reads_old_dates(self, table_or_query: Table | Query) -> bool:
+        """Return whether the driver returns a date before 1582 as the database has it.
+
+        Java's dates have the Julian calendar before 1582-10-15, which Spark expects. A driver that counts days by the
+        Gregorian one shifts them by days. False also if the database does not answer. True for a table without rows.
+        """
+        sql = self.select([self.literal(_OLD_DATE)], self.relation(table_or_query))
+        try:
+            values = self._call_driver(lambda: self._run(sql, _rows, max_rows=1))
+        except ConnectError:
+            return False
+        return all(str(value)[:10] == str(_OLD_DATE) for (value,) in values)
+
+    def _run(self, sql: str, read_result: Callable[[Any], Iterable[Any]], max_rows: int = 0) -> list[Any]:
+        """Run a statement.
+
+        :param max_rows: largest number of rows to read. 0 for all.
+        """
         statement = self._java_connection.createStatement()
         try:
             statement.setQueryTimeout(self._seconds)
+            statement.setMaxRows(max_rows)
             return list(read_result(statement.executeQuery(sql)))
         finally:
             statement.close()
@@ -133,7 +144,7 @@ class JdbcDatabase(Database):
         return f"{self.quote_mark}{name.replace(self.quote_mark, self.quote_mark * 2)}{self.quote_mark}"
 
     def literal(self, value: object) -> str:
-        """Write a value. Dates and times have JDBC's escape form, known to every driver."""
+        """Write a value. Dates and times have JDBC's escape form."""
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
                 raise ConfigError("an instant cannot be written for every database: cast the column in a query")
@@ -147,7 +158,7 @@ class JdbcDatabase(Database):
         raise ConfigError(f"a value of {type(value).__name__} cannot be compared in every database")
 
     def relation(self, table_or_query: Table | Query) -> str:
-        """Return the table or query as SQL without AS, which some databases refuse."""
+        """Return the table or query as SQL without AS."""
         if isinstance(table_or_query, Query):
             return f"(\n{table_or_query.sql.strip().rstrip(';')}\n) {self.quote('query')}"
         return super().relation(table_or_query)
@@ -178,7 +189,10 @@ class JdbcDatabase(Database):
         return list(self._call_driver(lambda: self._run(sql, _rows)))
 
     def read_columns(self, columns: Iterable[SqlColumn], choices: ValueChoices) -> list[ReadColumn]:
-        """Decide how columns are read. Raises ConfigError if Spark would change values."""
+        """Decide how columns are read.
+
+        :raises ConfigError: Spark would change values.
+        """
         return [read_column(column, choices, self.quote(column.name)) for column in columns]
 
     def _read(
@@ -231,4 +245,5 @@ def _parse_time(text: str, kind: str) -> dt.date:
         raise DataError("the key has a date before the year 1 or after 9999: leave out parallel_chunks") from None
 
 
+_OLD_DATE = dt.date(1500, 3, 1)
 _NUMBERS = ("tinyint", "smallint", "integer", "bigint")

@@ -1,10 +1,8 @@
-"""Types of columns read over JDBC, by the driver's type codes.
-
-Refuses a type whose values Spark's reader would change silently. The user must cast it.
-"""
+"""Types of columns read over JDBC, by the driver's type codes."""
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -46,6 +44,8 @@ BASE_TYPES = {
     2014: "timestamp with time zone",
 }
 """Names for the type codes of ``java.sql.Types``."""
+GREGORIAN_START = dt.date(1582, 10, 15)
+"""Day since which Java's dates have the Gregorian calendar."""
 _DECIMAL = re.compile(r"(?:decimal|numeric)\((-?\d+),(-?\d+)\)")
 _TEXT_ADVICE = "select it as text in a query, such as CAST(c AS VARCHAR(100)), or leave it out with columns="
 _LOSSES = {
@@ -68,7 +68,10 @@ def base_type(code: int, precision: int, scale: int, *, is_signed: bool) -> str:
 
 
 def read_column(column: SqlColumn, choices: ValueChoices, quoted: str) -> ReadColumn:
-    """Decide how a column is read. Raises ConfigError if Spark would change its values."""
+    """Decide how a column is read.
+
+    :raises ConfigError: Spark would change its values.
+    """
     import pyarrow as pa
 
     if (decimal := _DECIMAL.fullmatch(column.base)) is not None:
@@ -133,10 +136,7 @@ def _make_column(
 
 
 def require_same_types(columns: Sequence[ReadColumn], spark_types: Sequence[str]) -> None:
-    """Raise ConfigError unless Spark would read the columns as their planned types.
-
-    :param spark_types: Spark's names of the types.
-    """
+    """Raise ConfigError unless Spark would read the columns as their planned types."""
     for column, name in zip(columns, spark_types, strict=True):
         kind = _arrow_type_of_spark(name)
         if kind is None or not _converts_exactly(kind, column.read_type):
@@ -181,7 +181,7 @@ def _converts_exactly(spark_type: pa.DataType, read_type: pa.DataType) -> bool:
 
 
 def convert_batch(batch: pa.RecordBatch, columns: Sequence[ReadColumn]) -> list[pa.Array]:
-    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals here.
+    """Convert Spark's batch to the columns' read types. Decimals to be read as text stay decimals.
 
     :raises DataError: a value does not fit.
     """
@@ -202,3 +202,20 @@ def _convert_column(array: pa.Array, column: ReadColumn) -> pa.Array:
         raise DataError(
             f"{column.title} holds a value that is not a valid {column.read_type}: {column.advice}"
         ) from None
+
+
+def require_recent_times(array: pa.Array, column: ReadColumn) -> None:
+    """Refuse dates and times before :data:`GREGORIAN_START`, which some drivers shift by days.
+
+    :raises DataError: the column has one.
+    """
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if not (pa.types.is_date(array.type) or pa.types.is_timestamp(array.type)):
+        return
+    if pc.any(pc.less(array, pa.scalar(GREGORIAN_START).cast(array.type))).as_py():
+        raise DataError(
+            f"{column.title} has a date before {GREGORIAN_START}, of which this database's driver makes another day: "
+            f"{column.advice}"
+        )

@@ -1,1 +1,1 @@
-"""MySQL and MariaDB. The server itself writes each row as a CSV line."""
+"""MySQL and MariaDB."""

@@ -1,4 +1,4 @@
-"""Queries on MySQL's information schema. Names are passed as SQL literals."""
+"""Queries on MySQL's information schema."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ _INTERLEAVED_LOCK_MODE = 2
 _ENFORCING_ENGINES = {"innodb", "myisam", "aria", "memory", "ndbcluster", "rocksdb"}
 """Engines that enforce a unique key over all rows of a table.
 
-MERGE, FEDERATED, Spider and CONNECT tables declare keys for rows that other tables store:
-https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html (2026-11).
+MERGE, FEDERATED, Spider and CONNECT do not: https://dev.mysql.com/doc/refman/9.7/en/merge-table-problems.html
+(2026-11).
 """
 # By default MySQL 8 returns statistics that may be a day old.
 DISABLE_CACHED_STATISTICS = "SET SESSION information_schema_stats_expiry = 0"
@@ -26,7 +26,16 @@ SELECT IF(table_schema = database(), '', table_schema), table_name FROM informat
 WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
 ORDER BY 1, 2 LIMIT 10000
 """
-"""Tables and views that the user may see, to suggest one."""
+
+
+LIST_QUERY = """
+SELECT table_name, table_schema, coalesce(table_schema = database(), 0), table_type <> 'VIEW'
+FROM information_schema.tables
+WHERE table_schema NOT IN ('mysql', 'information_schema', 'performance_schema', 'sys')
+  AND table_type IN ('BASE TABLE', 'SYSTEM VERSIONED', 'VIEW')
+ORDER BY 2, 1
+"""
+"""Tables and views that the user may see."""
 
 
 def columns_query(schema: str, table: str) -> str:
@@ -40,7 +49,6 @@ ORDER BY ordinal_position
 
 
 CHARSETS_QUERY = "SELECT id, character_set_name FROM information_schema.collations WHERE id IS NOT NULL"
-"""Query for character sets by collation number. MariaDB's collations of Unicode 14 have no number."""
 
 
 def checks_query(schema: str, table: str) -> str:
@@ -71,7 +79,7 @@ SELECT table_rows FROM information_schema.tables WHERE table_schema = {schema} A
 def counter_query(schema: str, table: str, column: str) -> str:
     """Return the query for a column's next AUTO_INCREMENT number and its server settings.
 
-    The number is NULL on a read-only server, since a replica may lag.
+    The number is NULL on a read-only server.
     """
     return f"""
 SELECT CASE WHEN cast(@@global.read_only AS char) IN ('0', 'OFF') THEN t.auto_increment END,
@@ -98,10 +106,7 @@ def primary_key_columns(parts: Iterable[tuple[Any, ...]]) -> list[str]:
 
 
 def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
-    """Build indexes from rows of :func:`indexes_query`.
-
-    Their columns end before the first expression or partly indexed text.
-    """
+    """Build indexes from rows of :func:`indexes_query`."""
     by_name: dict[str, Index] = {}
     incomplete: set[str] = set()
     for name, column, is_unique, length, kind, engine in parts:
@@ -116,7 +121,7 @@ def group_indexes(parts: Iterable[tuple[Any, ...]]) -> list[Index]:
 
 
 def lag_seconds(status: list[dict[str, Any]]) -> float | None:
-    """Return a replica's largest lag from its status. None without sources.
+    """Return a replica's largest lag from its status, None without sources.
 
     :raises RetriableError: replication is stopped.
     """

@@ -1,8 +1,4 @@
-"""Arrow types for MySQL's and MariaDB's types, and the SQL that writes their values.
-
-The server writes a row as one CSV line. NULL must become an empty item: CONCAT_WS skips NULL, which would shift the
-following items.
-"""
+"""Arrow types for MySQL's and MariaDB's types, and the SQL that writes their values."""
 
 from __future__ import annotations
 
@@ -54,7 +50,6 @@ _INTEGER_TYPES = {
     "int": ("int32", "int64"),
     "bigint": ("int64", "decimal128(20, 0)"),
 }
-"""Arrow types of signed and unsigned integers. All are signed, since Spark and Delta have no unsigned ones."""
 _TEXT_TYPES = {
     "char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "json", "uuid", "inet4", "inet6",
     "null",
@@ -81,15 +76,18 @@ _CHARACTER_ADVICE = (
 
 
 def base_type(kind: str, charset: str | None) -> str:
-    """Return a column's type, with its character set if Unicode lacks some of its characters.
+    """Return a column's type, with a character set that has more than Unicode.
 
-    :param charset: None if the column holds no text.
+    :param charset: None for no text.
     """
     return kind if charset is None or charset in _UNICODE_CHARSETS else f"{kind} character set {charset}"
 
 
 def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadColumn:
-    """Decide how a column is read. Raises ConfigError for an unsupported type."""
+    """Decide how a column is read.
+
+    :raises ConfigError: an unsupported type.
+    """
     import pyarrow as pa
 
     type_match = _TYPE.match(column.base)

@@ -17,7 +17,7 @@ from airflow_provider_connect.secrets import Secrets
 
 PASSED_FIELDS = {"connect_timeout", "init_command", "ssl", "ssl_mode", "unix_socket"}
 IGNORED_FIELDS = {"charset", "client", "conv", "cursor", "use_unicode"}
-"""Fields of Airflow's hook without effect. The session sets its own character set."""
+"""Fields of Airflow's hook without effect."""
 _SSL_MODES = ("DISABLED", "PREFERRED", "REQUIRED", "VERIFY_CA", "VERIFY_IDENTITY")
 _SSL_FIELDS = {"ca", "capath", "cert", "check_hostname", "cipher", "key"}
 
@@ -76,9 +76,9 @@ def _ssl_options(connection: Connection) -> dict[str, Any]:
 
 
 def _tls_arguments(connection: Connection) -> dict[str, Any]:
-    """Return PyMySQL's TLS arguments. Without any, TLS is used if the server supports it.
+    """Return PyMySQL's TLS arguments. Default: TLS if the server supports it.
 
-    With a certificate authority, the server's certificate and host name must match, unless ``ssl_mode`` requires less.
+    With a certificate authority, certificate and host name must match, unless ``ssl_mode`` requires less.
     """
     ssl_options, mode = _ssl_options(connection), str(connection.extra.get("ssl_mode") or "").upper()
     if mode == "DISABLED":

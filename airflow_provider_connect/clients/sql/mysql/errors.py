@@ -1,7 +1,7 @@
 """Converts MySQL's and MariaDB's errors by number.
 
 Numbers: https://dev.mysql.com/doc/mysql-errors/8.4/en/ and https://mariadb.com/docs/server/reference/error-codes
-(2026-11). Texts may quote a value, so only those about names and rights are shown.
+(2026-11).
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def sql_error(
 ) -> ConnectError:
     """Return the error for a failed statement.
 
-    :param shows_syntax: True if a syntax error may quote the SQL, because it is only the user's.
+    :param shows_syntax: True if a syntax error may quote the SQL.
     """
     import pymysql
 

@@ -1,4 +1,4 @@
-"""PyMySQL's results: column types, rows as they arrive, and warnings.
+"""PyMySQL's results: column types, rows and warnings.
 
 Columns:
 https://dev.mysql.com/doc/dev/mysql-server/latest/page_protocol_com_query_response_text_resultset_column_definition.html
@@ -6,8 +6,7 @@ and https://mariadb.com/docs/server/reference/clientserver-protocol/4-server-res
 (2026-11), with the type names of ``information_schema``.
 
 Warnings: https://dev.mysql.com/doc/mysql-errors/9.4/en/server-error-reference.html and
-https://mariadb.com/docs/server/reference/error-codes (2026-11). The server warns if it cut or replaced a value that it
-sent. The text quotes the value, so it is not shown.
+https://mariadb.com/docs/server/reference/error-codes (2026-11).
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ _DECIMALS = {0, 246}
 _BIT = 16
 _CHAR = 254
 _UUID_BYTES = 36 * 4
-"""Bytes of a UUID's text in utf8mb4, every session's character set."""
+"""Bytes of a UUID's text in utf8mb4."""
 QUERIED_TEXTS = {"longtext", "enum", "set"}
 """Types of a query's columns with a character set."""
 _TEXTS = {15, 247, 248, 249, 250, 251, 252, 253, 254}
@@ -89,10 +88,7 @@ def _stream_cursor_class() -> type[Any]:
                     yield text
 
         def abandon(self) -> None:
-            """Leave the remaining rows unread, which makes the session unusable.
-
-            Otherwise PyMySQL reads them all when the cursor is deleted.
-            """
+            """Leave the remaining rows unread, which makes the session unusable."""
             if self._result is not None:  # type: ignore[attr-defined]
                 self._result.unbuffered_active = False  # type: ignore[attr-defined]
             self.connection = None  # type: ignore[assignment]
@@ -119,9 +115,7 @@ _LOSSY_WARNINGS = {
 def require_unchanged_values(numbers: Sequence[int], count: int, label: str) -> None:
     """Refuse rows if the server warned that it cut or replaced a value.
 
-    :param numbers: of the listed warnings.
-    :param count: number of all warnings.
-    :raises DataError: a value was cut or replaced, or warnings are unlisted.
+    :raises DataError: a value was changed, or a warning is unlisted.
     """
     lossy_warnings = Counter(number for number in numbers if number in _LOSSY_WARNINGS)
     reasons = [

@@ -13,6 +13,7 @@ from airflow_provider_connect.clients.sql.database import (
     ColumnCounter,
     Database,
     Index,
+    ListedTable,
     Query,
     ReadColumn,
     SessionLimits,
@@ -68,7 +69,6 @@ _MAX_CONCAT_BYTES = (1 << 64) - 1
 class MySQL(Database):
     """A session of PyMySQL.
 
-    :param connect: opens a session. To end a statement, a second session is opened.
     :param comment: SQL comment before every read, visible in the process list.
     """
 
@@ -145,6 +145,11 @@ class MySQL(Database):
         statement = catalog.MARIADB_REPLICA_STATUS if self._is_mariadb else catalog.REPLICA_STATUS
         return catalog.lag_seconds(self.rows(statement, "reading the replica's lag", DictCursor))
 
+    def list_tables(self) -> list[ListedTable]:
+        """Return the tables and views that the user may see."""
+        rows = self.rows(catalog.LIST_QUERY, "listing the tables")
+        return [ListedTable(name, schema, bool(default), bool(stores)) for name, schema, default, stores in rows]
+
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return columns from the information schema, or a query's from the optimizer."""
         if isinstance(table_or_query, Query):
@@ -178,7 +183,7 @@ class MySQL(Database):
         return suggest_table(table, [Table(name, schema) for schema, name in tables])
 
     def require_all_columns(self, table: Table) -> None:
-        """Select all columns. The information schema hides those that the user may not read."""
+        """Check that the user may read all columns."""
         action = f"selecting every column of {table.name!r}"
         try:
             self.rows(self.select("*", self.relation(table), limit=0), action)
@@ -189,7 +194,6 @@ class MySQL(Database):
             ) from None
 
     def _charsets(self, query: Query) -> list[str | None]:
-        """Return a query's character sets. The server reports them only while it converts no texts."""
         self.rows("SET SESSION character_set_results = NULL", "describing the query")
         try:
             numbers = [field.charsetnr for field in self._fields(query)]
@@ -278,7 +282,7 @@ class MySQL(Database):
         self._is_in_transaction = True
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Open the tables, which prevents changes to them, without reading a row. The snapshot is taken later."""
+        """Open the tables, which prevents changes to them, without reading a row."""
         self.rows(self.select(["1"], self.relation(table_or_query), limit=0), "opening the table")
         return self.describe(table_or_query)
 
@@ -353,7 +357,7 @@ class MySQL(Database):
             cursor.execute(f"KILL QUERY {self._id:d}")
 
     def close(self) -> None:
-        """End the session. Kills a running statement, since the server would go on computing."""
+        """End the session. Kills a running statement."""
         import pymysql
 
         if not self._session.open:
@@ -380,5 +384,4 @@ class MySQL(Database):
 
 
 def _comment_text(name: str) -> str:
-    """Replace characters that could end a SQL comment or make it a hint."""
     return re.sub(r"[^\w .:+=@-]", "_", name)

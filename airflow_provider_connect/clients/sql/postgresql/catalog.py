@@ -18,6 +18,15 @@ WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND n.nspname NOT IN ('pg_catalog',
 ORDER BY 1, 2 LIMIT 10000
 """
 
+# Tables and views of all schemas but the server's own. A partition's rows are those of its table.
+LIST_QUERY = r"""
+SELECT c.relname, n.nspname, pg_table_is_visible(c.oid), c.relkind IN ('r', 'p', 'f')
+FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+WHERE c.relkind IN ('r', 'p', 'v', 'm', 'f') AND NOT c.relispartition AND n.nspname <> 'information_schema'
+  AND n.nspname !~ '^pg_'
+ORDER BY 2, 1
+"""
+
 # A domain is read as its base type, at any depth.
 TYPES_QUERY = """
 WITH RECURSIVE asked AS (

@@ -1,7 +1,7 @@
 """Arrow types for PostgreSQL's types.
 
-COPY writes every value with its type's output function, which loses nothing. Types without an entry are read as that
-text: uuid, interval, inet, bit, xml, arrays, ranges, composites, enums and types of extensions.
+Types without an entry are read as text: uuid, interval, inet, bit, xml, arrays, ranges, composites, enums and types of
+extensions.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def read_column(column: SqlColumn, quoted: str, choices: ValueChoices) -> ReadCo
 
 
 def with_bytes_advice(column: ReadColumn) -> ReadColumn:
-    """Add advice about invalid UTF-8 to a text column, for databases in SQL_ASCII."""
+    """Add advice about invalid UTF-8 to a text column."""
     import pyarrow as pa
 
     return (

@@ -19,7 +19,6 @@ PASSED_FIELDS = {
     "sslrootcert", "ssl_max_protocol_version", "ssl_min_protocol_version", "target_session_attrs", "tcp_user_timeout",
 }  # fmt: skip
 IGNORED_FIELDS = {"application_name", "client_encoding", "cursor", "log_sql", "sqlalchemy_query", "sqlalchemy_scheme"}
-"""Fields of Airflow's hook without effect. A session has its own name."""
 _SSL_MODES = ("disable", "allow", "prefer", "require", "verify-ca", "verify-full")
 # A lost server is noticed after two minutes instead of the two hours of most systems.
 _KEEPALIVE_DEFAULTS = {"keepalives_idle": "60", "keepalives_interval": "10", "keepalives_count": "6"}

@@ -1,7 +1,6 @@
 """Converts PostgreSQL's errors by SQLSTATE.
 
-Codes: https://www.postgresql.org/docs/18/errcodes-appendix.html (2026-11). A server's text may quote a value, so it is
-shown only for failed connections and for codes about names and logins.
+Codes: https://www.postgresql.org/docs/18/errcodes-appendix.html (2026-11).
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 _CANCELED = "57014"
 _REFUSED_BY_POLICY = "check_enable_rls"
-"""The server's function that refuses a read if a policy hides rows. Its name is never translated.
+"""The server's function that refuses a read if a policy hides rows.
 
 https://github.com/postgres/postgres/blob/REL_18_STABLE/src/backend/utils/misc/rls.c (2026-11)
 """

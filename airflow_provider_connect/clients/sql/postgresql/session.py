@@ -12,6 +12,7 @@ from airflow_provider_connect.clients.sql.database import (
     ColumnCounter,
     Database,
     Index,
+    ListedTable,
     Query,
     ReadColumn,
     RowSecurity,
@@ -57,7 +58,7 @@ _SETTINGS = {
     "idle_session_timeout": "0",
 }
 _ROW_SECURITY: dict[RowSecurity, str] = {"refuse": "off", "accept": "on"}
-"""``off`` does not turn policies off: the server refuses a statement whose rows a policy would cut."""
+"""``off`` lets the server refuse a statement whose rows a policy would cut."""
 _CLIENT_CHECK_INTERVAL = "10s"
 """How often a computing server checks that its client is connected."""
 
@@ -118,13 +119,13 @@ class PostgreSQL(Database):
 
     @property
     def _takes_any_bytes(self) -> bool:
-        """True if the database's encoding is SQL_ASCII, with texts in any encoding."""
+        """True if the database's encoding is SQL_ASCII."""
         return self._session.info.parameter_status("server_encoding") == "SQL_ASCII"
 
     def lag_seconds(self) -> float | None:
         """Return the age of a standby's last replayed transaction. 0 if it has replayed all received data.
 
-        :raises RetriableError: the standby has replayed nothing since its start and receives nothing.
+        :raises RetriableError: the standby has replayed nothing and receives nothing.
         """
         is_standby, lag = self.rows(catalog.LAG_QUERY, "reading the standby's lag")[0]
         if is_standby and lag is None:
@@ -133,6 +134,10 @@ class PostgreSQL(Database):
                 "Start its replication, or name another server in the connection"
             )
         return None if lag is None else float(lag)
+
+    def list_tables(self) -> list[ListedTable]:
+        """Return the tables and views, also those that the user may not read."""
+        return [ListedTable(*row) for row in self.rows(catalog.LIST_QUERY, "listing the tables")]
 
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return columns from the catalog, or a query's from the planner."""
@@ -160,7 +165,6 @@ class PostgreSQL(Database):
     def _describe_by_planner(
         self, table_or_query: Table | Query, names: Sequence[str] = ()
     ) -> list[tuple[str, int, int]]:
-        """Return columns (name, type, type modifier) from the planner, which sees the current table."""
         action = "describing the query" if isinstance(table_or_query, Query) else f"describing {table_or_query.name!r}"
         with self._translate_errors(action), self._session.cursor() as cursor:
             selected_columns = [self.quote(name) for name in names] or "*"
@@ -203,7 +207,7 @@ class PostgreSQL(Database):
     def column_counter(self, table: Table, column: str) -> ColumnCounter | None:
         """Return the sequence of an identity column or a default. None if it counts down.
 
-        The last number is None if the user may not read it, or on a standby, which may lag.
+        The last number is None without the right, or on a standby.
         """
         relation_and_column = (self.relation(table), column)
         rows = self.rows(catalog.SEQUENCE_QUERY, f"reading the sequence of {column!r}", relation_and_column)
@@ -245,7 +249,10 @@ class PostgreSQL(Database):
             raise RetriableError(f"{error}: the session that exported it has ended") from None
 
     def lock_tables(self, table_or_query: Table | Query, names: Sequence[str]) -> list[SqlColumn]:
-        """Lock the tables as a read does. Raises RetriableError if they were rewritten since the snapshot."""
+        """Lock the tables as a read does.
+
+        :raises RetriableError: they were rewritten since the snapshot.
+        """
         described_columns = self.describe(table_or_query)  # as of the snapshot
         by_name = {column.name: column for column in described_columns}
         existing_names = [name for name in names if name in by_name]

@@ -1,8 +1,7 @@
 r"""Prepares JSON documents for BigQuery's ``PARSE_JSON``.
 
-``PARSE_JSON`` may refuse a lone surrogate (``\ud800`` without its other half), a number beyond float64 or a great
-depth. https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits. One refused document fails
-the whole publish, with a message that shows its text.
+It may refuse a lone surrogate (``\ud800`` without its other half), a number beyond float64 or a great depth.
+https://cloud.google.com/bigquery/docs/json-data (2026-11) does not name all limits.
 """
 
 from __future__ import annotations
@@ -41,7 +40,6 @@ def repair_surrogates(array: pa.Array) -> pa.Array:
 
 
 def _maybe_lone(texts: pa.Array) -> pa.Array:
-    r"""Return a mask of texts with a possibly lone surrogate, or an escaped backslash before one: ``\\ud800``."""
     import pyarrow.compute as pc
 
     pairs, highs, lows = (
@@ -52,7 +50,7 @@ def _maybe_lone(texts: pa.Array) -> pa.Array:
 
 
 def find_unparsable(array: pa.Array) -> list[int]:
-    """Return the indexes of texts that are not JSON documents. Skips NULL."""
+    """Return the indexes of texts that are not JSON documents, without NULL."""
     import msgspec
 
     decoder = msgspec.json.Decoder(strict=False)

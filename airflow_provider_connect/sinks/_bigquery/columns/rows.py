@@ -1,8 +1,4 @@
-"""Converts staged rows to the staging table's types, and finds rows that BigQuery cannot hold.
-
-One bad row would make BigQuery refuse a request or a whole publish. Single rows are examined only if a whole array
-cannot be converted without loss.
-"""
+"""Converts staged rows to the staging table's types, and finds rows that BigQuery cannot hold."""
 
 from __future__ import annotations
 
@@ -26,7 +22,7 @@ if TYPE_CHECKING:
 MAX_ROW_BYTES = 8_000_000
 """Largest row, below the 10 MB of a request (https://cloud.google.com/bigquery/quotas#write-api-limits, 2026-11)."""
 MAX_RECORD_BYTES = 1_000_000
-"""Bytes kept of a rejected row's record. BigQuery's limits hold for the table of rejects, too."""
+"""Bytes kept of a rejected row's record."""
 NULL_ELEMENT = "NULL inside a list, which BigQuery does not allow"
 
 
@@ -62,7 +58,7 @@ def convert_batch(
     refused_rows: Mapping[int, tuple[str, str]] = MappingProxyType({}),
     max_row_bytes: int = MAX_ROW_BYTES,
 ) -> ConvertedBatch:
-    """Convert a batch of a staged file to the staging table's types. Bad rows become rejects.
+    """Convert a batch of a staged file to the staging table's types, bad rows to rejects.
 
     :param position_column: INT64 column to add, with each row's position.
     :param table_value: name and value of a STRING column to add.
@@ -94,7 +90,7 @@ def convert_batch(
 
 
 def summarize_rejects(rejects: Sequence[Reject]) -> str:
-    """Describe how many rows are rejected, by column and reason. Shows no values."""
+    """Describe how many rows are rejected, by column and reason, without values."""
     counts = Counter((row.column, row.reason) for row in rejects)
     return "; ".join(f"column {column!r}: {count} rows with {reason}" for (column, reason), count in counts.items())
 
@@ -134,7 +130,6 @@ def truncated_reject(position: int, reason: str, record: bytes, column: str = ""
 
 
 def _find_large_rows(batch: pa.RecordBatch, start: int, end: int, max_bytes: int) -> list[int]:
-    """Return the rows of more than ``max_bytes``, by halving the batch."""
     if start >= end or batch.slice(start, end - start).nbytes <= max_bytes:
         return []
     if end - start == 1:
@@ -148,7 +143,7 @@ def _largest_column(row: pa.RecordBatch, columns: Sequence[TargetColumn]) -> str
 
 
 def convert_array(array: pa.Array, target: pa.DataType, refuse: Refuse) -> pa.Array:
-    """Convert an array to type ``target``. Passes bad rows to ``refuse`` and leaves their values undefined."""
+    """Convert an array to type ``target``. Passes bad rows to ``refuse``."""
     from pyarrow import types
 
     kind = array.type

@@ -1,7 +1,7 @@
-"""Compares a table's columns with the source's, and decides how the table's schema must change. Sends nothing.
+"""Decides how a table's schema must change for the source's columns. New columns are added at the end, as NULLABLE.
 
-New columns are added at the end, as NULLABLE. A REQUIRED column becomes NULLABLE if the source lacks it or may leave it
-NULL. A narrower number is cast to the table's type. Any other difference of type fails.
+A REQUIRED column becomes NULLABLE if the source may leave it NULL. A column grows where BigQuery lets it: INTEGER to
+NUMERIC to BIGNUMERIC, and to a type without limits. Any other difference of type fails.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/managing-table-schemas (2026-11).
 """
@@ -10,10 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from dataclasses import field as attribute
 from typing import TYPE_CHECKING, Any, Literal
 
 from airflow_provider_connect.errors import DataError
-from airflow_provider_connect.sinks._bigquery.columns.types import rest_type
+from airflow_provider_connect.sinks._bigquery.columns.types import FITS_INTO, SQL_NAMES, rest_type
 from airflow_provider_connect.sinks._bigquery.names import DAY
 
 if TYPE_CHECKING:
@@ -35,8 +36,9 @@ _LIMITS = ("precision", "scale", "maxLength")
 class SchemaChange:
     """Schema change that makes a table fit the source's columns.
 
-    :param written_columns: columns without the discarded ones. REQUIRED where the table's column stays REQUIRED.
-    :param fields: all fields of the table after the change.
+    :param written_columns: without the discarded ones, REQUIRED as in the table.
+    :param fields: all fields after the change, except new types.
+    :param new_types: columns that grow, and their new types in SQL.
     """
 
     written_columns: list[TargetColumn]
@@ -44,6 +46,7 @@ class SchemaChange:
     fields: list[Field]
     changed: bool
     discarded_sources: tuple[str, ...] = ()
+    new_types: tuple[tuple[str, str], ...] = ()
 
 
 def new_fields(columns: Sequence[TargetColumn]) -> list[Field]:
@@ -68,7 +71,7 @@ def compare_schema(
 ) -> SchemaChange:
     """Decide how a table's fields must change for ``columns``.
 
-    :raises DataError: columns do not fit. The message has old and new types and the remedy.
+    :raises DataError: columns do not fit.
     """
     problems: list[str] = []
     old_by_name = {field["name"].lower(): field for field in existing}
@@ -94,32 +97,30 @@ def compare_schema(
         fields=fields,
         changed=bool(added) or comparison.changed,
         discarded_sources=tuple(column.source for column in discarded),
+        new_types=tuple(comparison.new_types),
     )
 
 
 @dataclass
 class _Comparison:
-    """Compares the fields of one table and collects the problems.
-
-    :param changed: True once a field became NULLABLE or got a nested field.
-    """
+    """Comparison of one table's fields."""
 
     contract: SchemaContract
     problems: list[str]
     changed: bool = False
+    new_types: list[tuple[str, str]] = attribute(default_factory=list)
 
     def field(self, old: Field, new: Field | None, path: str) -> Field:
-        """Return a table's field as the source requires it.
-
-        :param new: the source's field, or None if the source lacks it.
-        """
         name = f"{path}{old['name']}"
         merged = dict(old)
         if old.get("mode") == "REQUIRED" and (new is None or new.get("mode") != "REQUIRED"):
             self._relax(merged, name, lacking=new is None)
         if new is None:
             return merged
-        if self._fits(old, new, name) and rest_type(old) == "RECORD":
+        if not path and self._grows(old, new):
+            new_type = rest_type(new)
+            self.new_types.append((name, SQL_NAMES.get(new_type, new_type)))
+        elif self._fits(old, new, name) and rest_type(old) == "RECORD":
             merged["fields"] = self._nested(old, new, f"{name}.")
         if not old.get("description") and new.get("description"):
             merged["description"] = new["description"]
@@ -151,6 +152,14 @@ class _Comparison:
                 f"column {name!r} is REQUIRED in the table and the source lacks it: "
                 "ALTER TABLE … ALTER COLUMN … DROP NOT NULL, or use schema_contract='evolve'"
             )
+
+    def _grows(self, old: Field, new: Field) -> bool:
+        """Return True if BigQuery can change a column's type in place, without another value."""
+        old_type, new_type = rest_type(old), rest_type(new)
+        if self.contract != "evolve" or "REPEATED" in (old.get("mode"), new.get("mode")):
+            return False
+        is_limited = any(old.get(limit) for limit in _LIMITS)
+        return new_type in FITS_INTO.get(old_type, ()) or (is_limited and old_type == new_type)
 
     def _fits(self, old: Field, new: Field, name: str) -> bool:
         old_type, new_type = rest_type(old), rest_type(new)

@@ -1,4 +1,4 @@
-"""Maps Arrow types to BigQuery: target column, staging column, and SQL that converts staged values.
+"""Maps Arrow types to BigQuery's.
 
 Types of Storage Write: https://cloud.google.com/bigquery/docs/supported-data-types (2026-11). Limits of the types:
 https://cloud.google.com/bigquery/docs/reference/standard-sql/data-types (2026-11).
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 Field = dict[str, Any]
-"""Column in the form of BigQuery's REST API: ``name``, ``type``, ``mode``, ``description``, ``fields``."""
+"""Column in the form of BigQuery's REST API."""
 
 MAX_DESCRIPTION = 1024
 ITEMS_FIELD = "items"
@@ -35,7 +35,8 @@ _SYNONYMS = {
     "DECIMAL": "NUMERIC",
     "BIGDECIMAL": "BIGNUMERIC",
 }
-_FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
+FITS_INTO = {"INTEGER": ("NUMERIC", "BIGNUMERIC"), "NUMERIC": ("BIGNUMERIC",)}
+"""Types of numbers, and the wider types that hold all their values exactly."""
 SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 
 
@@ -43,9 +44,9 @@ SQL_NAMES = {"INTEGER": "INT64", "FLOAT": "FLOAT64", "BOOLEAN": "BOOL"}
 class TargetColumn:
     """Column of the target, with its source column and its staging column.
 
-    :param target: field of the target, with nested fields that only the table has.
+    :param target: field of the target.
     :param staging: field of the staging table. Never REQUIRED, with ASCII names at every level.
-    :param expression: SQL that converts a staged row's value. BigQuery casts nothing inside arrays and structs.
+    :param expression: SQL of a staged row's value.
     :param json: ``checked`` or ``unchecked`` for a source column of JSON documents.
     """
 
@@ -59,13 +60,13 @@ class TargetColumn:
 
 
 def make_columns(schema: pa.Schema, existing: Sequence[Field] = ()) -> list[TargetColumn]:
-    """Return the target's columns for a source's schema, in its order, without structs that have no fields.
+    """Return the target's columns for a source's schema, in its order.
 
-    Top-level columns are REQUIRED if their Arrow field is not nullable. Nested fields are always NULLABLE.
+    Top-level columns are REQUIRED if their Arrow field is not nullable.
 
     :param existing: the target's fields. Columns keep their names, nested fields their order, and numbers the wider
         type.
-    :raises DataError: BigQuery has no type for columns. The message names all of them.
+    :raises DataError: BigQuery has no type for columns.
     """
     problems: list[str] = []
     old = {field["name"]: field for field in existing}
@@ -104,8 +105,6 @@ class _MappedType:
     """BigQuery type for an Arrow type.
 
     :param wide: the table's type, if it is wider.
-    :param inner: staging fields of a RECORD.
-    :param merged: target fields of a RECORD, in the target's order.
     """
 
     type: str
@@ -152,7 +151,6 @@ def _description(source: pa.Field, name: str) -> Field:
 
 
 def _expression(value: str, staging: Field, target: Field, depth: int = 0) -> str:
-    """Return SQL that converts ``value`` to the target's types and order of fields. Structs match by position."""
     if _shape(staging) == _shape(target):
         return value
     repeated = staging["mode"] == "REPEATED"
@@ -188,7 +186,7 @@ def _empty_value(field: Field) -> str:
 
 
 def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) -> _MappedType | None:
-    """Map an Arrow type. None if it has no leaf fields, or is unsupported, which adds a problem."""
+    """Map an Arrow type."""
     from pyarrow import types
 
     if types.is_dictionary(kind):
@@ -201,7 +199,7 @@ def _map_type(kind: pa.DataType, old: Field, owner: str, problems: list[str]) ->
     if leaf is None:
         problems.append(f"{owner}: BigQuery has no type for Arrow's {kind}: cast it in the source")
         return None
-    wide = rest_type(old) if old and rest_type(old) in _FITS_INTO.get(leaf[0], ()) else None
+    wide = rest_type(old) if old and rest_type(old) in FITS_INTO.get(leaf[0], ()) else None
     return _MappedType(*leaf, wide=wide)
 
 

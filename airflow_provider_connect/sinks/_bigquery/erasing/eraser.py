@@ -1,7 +1,4 @@
-"""Erases people from a BigQuery table: extends the erase list, then deletes their rows in a new generation of each day.
-
-Publishes polled before the list grew are refused. So from then on a day can only lose such rows.
-"""
+"""Erases people from a BigQuery table."""
 
 from __future__ import annotations
 
@@ -53,7 +50,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.window import SourceKind
 
 MAX_DAYS_PER_TRANSACTION = 300
-"""Most days of one transaction. Each has a ledger row in the script, which may have 1 MB."""
+"""Most days of one transaction, whose script may have 1 MB."""
 MAX_PARTITIONS_PER_TRANSACTION = 4_000
 """Most partitions that one transaction changes over all tables, except for a single day. BigQuery's limit of a job:
 https://cloud.google.com/bigquery/quotas#partitioned_tables (2026-11).
@@ -68,7 +65,7 @@ _PAUSES = doubling_pauses(0.5, 10.0)
 
 @dataclass(frozen=True)
 class TableEraser:
-    """Erases by one column, from one stream's table or all tables of its template.
+    """Eraser by one column, from one stream's table or all tables of its template.
 
     One transaction changes a day in all tables. After a kill, the next attempt erases the remaining days.
     """
@@ -79,7 +76,6 @@ class TableEraser:
     column: str
 
     def count_rows(self, values: Sequence[str]) -> dict[dt.date, int]:
-        """Count the rows with one of these values, by day."""
         rows: dict[dt.date, int] = {}
         for search in self._searches(values):
             for day, day_count in self._count(search).items():
@@ -87,7 +83,6 @@ class TableEraser:
         return dict(sorted(rows.items()))
 
     def erase(self, values: Sequence[str], kind: SourceKind, shaping: ShapingDigest) -> Erasure:
-        """Put values on the erase list, then delete their rows from every day."""
         self._searches(values)  # validates before any change
         target, ledger = self.tables.target, self.tables.ledger
         replaces_whole = self.tables.options.replaces_whole(kind)
@@ -184,7 +179,6 @@ class TableEraser:
                 raise RetriableError(f"others keep changing the erase list of {key} in {target.id}. Try again")
 
     def _delete_tombstones(self, values: Sequence[str]) -> None:
-        """Delete the tombstones (keys of deleted rows) that contain these values."""
         tombstones = self.tables.tombstones
         if self.tables.options.delete_where is None or (table := find_table(self.api, tombstones)) is None:
             return
@@ -222,7 +216,6 @@ class TableEraser:
                 )
 
     def _newest_rows(self) -> dict[dt.date, list[LedgerRow]]:
-        """Return the newest ledger row of each day or, for increments, of each of its spans."""
         days = self.ledger.days()
         rows: dict[dt.date, list[LedgerRow]] = {}
         for row in self.ledger.span_rows(min(days), max(days)) if days else ():
@@ -306,7 +299,6 @@ class TableEraser:
 
 
 def write_mode_problem(options: BigQueryOptions, column: str) -> str | None:
-    """Return the reason why the write mode allows no erase by this column."""
     if options.write_mode == "append":
         return (
             "write_mode='append': the table may hold rows of other streams and of other loads, and the rows of "
@@ -339,7 +331,6 @@ def _searched_table(table_ref: TableRef, table: Any, column: str, *, softly: boo
 
 
 def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
-    """Add up the counts of all tables by day."""
     totals: dict[dt.date, MatchCount] = {}
     for row in rows:
         total = totals.get(row["day"], MatchCount(0, 0, 0))
@@ -357,7 +348,7 @@ def sum_by_day(rows: Iterable[Mapping[str, Any]]) -> dict[dt.date, MatchCount]:
 
 
 def days_of_one_transaction(day_counts: Mapping[dt.date, MatchCount]) -> dict[dt.date, MatchCount]:
-    """Return the first days that fit into one transaction. At least one day, even if it has too many partitions."""
+    """Return the first days that fit into one transaction, at least one."""
     first_days: dict[dt.date, MatchCount] = {}
     for day, day_count in list(day_counts.items())[:MAX_DAYS_PER_TRANSACTION]:
         if (

@@ -1,6 +1,6 @@
-"""SQL of an erase: counts matching rows, and deletes them from many days in one transaction.
+"""SQL of an erase: counts matching rows, and deletes them in one transaction.
 
-A job's history keeps its text for half a year, so queries contain salted SHA-256 digests instead of the values.
+Job histories keep texts for half a year: queries contain salted SHA-256 digests.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -35,9 +35,8 @@ WHOLE_NUMBER_END = r"\.0*$"
 class MatchCount(NamedTuple):
     """Numbers of matching and other rows of one day.
 
-    :param partitions: most partitions that the matching rows lie in.
-    :param matching_deleted: matching rows that are soft-deleted already. ``others`` excludes soft-deleted rows.
-    :param spans: ``matching`` and ``others`` of each span, if the rows have its number. 0 for rows without one.
+    :param matching_deleted: soft-deleted matching rows.
+    :param spans: ``matching`` and ``others`` of each span.
     """
 
     matching: int
@@ -52,10 +51,7 @@ class MatchCount(NamedTuple):
 class SearchedTable(NamedTuple):
     """Table in which rows are searched.
 
-    :param column: column that identifies people. None if the table lacks it: no row matches.
-    :param partition_sql: SQL that distinguishes the partitions of a day's rows. None if a day is in one.
-    :param may_be_soft_deleted: True if the table may have soft-deleted rows, which the ledger does not count.
-    :param has_spans: True if each row has the number of the increment's span that it came with.
+    :param partition_sql: SQL of the partition of a row. None if a day is in one.
     """
 
     table_ref: TableRef
@@ -86,12 +82,11 @@ class EraseSearch:
 
     @property
     def digests_sql(self) -> str:
-        """SQL array of the values' digests."""
         digests = [_sha256(f"{self.salt}{value}") for value in self.values]
         return string_array(digest[:_DIGEST_CHARACTERS] for digest in digests)
 
     def digest_sql(self, table: SearchedTable) -> str:
-        """Return SQL of the digest of a row's value. NULL for a table without the column."""
+        """Return SQL of the digest of a row's value, else NULL."""
         if table.column is None:
             return literal(None)
         text = column_list([table.column], TARGET)
@@ -102,10 +97,10 @@ class EraseSearch:
 
 
 def count_query(search: EraseSearch) -> str:
-    """Return the query that counts matching rows by day and table. ``search`` must have a table.
+    """Return the query that counts matching rows by day and table.
 
-    Its rows have ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted``,
-    ``partitions`` and, if a table has spans, ``span``. Days without a matching row are left out.
+    Columns: ``name`` (the table), ``day``, ``gone`` (matching rows), ``rows_left``, ``gone_deleted``, ``partitions``,
+    perhaps ``span``. Days without a match are left out.
     """
     selects = "\n    UNION ALL ".join(_select_rows(search, table) for table in search.tables)
     span = ", r.span" if any(table.has_spans for table in search.tables) else ""
@@ -152,8 +147,7 @@ def erase_script(
 
     :param followed_rows: ledger rows that must still be the newest of their days, or of their days' spans. Otherwise
         the script changes nothing.
-    :param list_version: version of the erase list that has these values.
-    :param last_day: if set, it must still be the newest published day: a later snapshot would have replaced the rows.
+    :param last_day: if set, it must still be the newest published day.
     """
     stream = stream_condition(search.target, key)
     later = "" if last_day is None else f" OR seen.last_day != {literal(last_day)}"
@@ -231,10 +225,7 @@ def _ledger_insert(
     rows: Sequence[LedgerRow],
     remaining_tables: Mapping[dt.date, Sequence[str]],
 ) -> str:
-    """Return one INSERT for all days: BigQuery takes 25 statements in ten seconds on one table.
-
-    :param remaining_tables: by day, the template's tables that still have rows.
-    """
+    """Return one INSERT for all days."""
     values = [ledger_values(target, key, row) for row in rows]
     if remaining_tables:
         # The next publish deletes the day only from the listed tables.
@@ -249,8 +240,7 @@ def _ledger_insert(
 def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str, run: str) -> LedgerRow:
     """Return a day's next ledger row, after an erase.
 
-    Poll time and counts of late and filtered rows stay, because the source was not polled. ``rows`` is counted in the
-    table, because a restored table may differ from the ledger.
+    Keeps poll time and counts.
     """
     kept_counts = {
         name: newest_row.counts[name] for name in (*LATE_COUNTS, FILTERED, ROWS_POLLED) if name in newest_row.counts
@@ -275,10 +265,7 @@ def row_after_erase(newest_row: LedgerRow, day_count: MatchCount, *, token: str,
 def rows_after_erase(
     newest_rows: Sequence[LedgerRow], day_count: MatchCount, *, token: str, run: str
 ) -> list[LedgerRow]:
-    """Return the new ledger rows of a day after an erase: one, or for increments one for each span that lost rows.
-
-    A merge's rows have no span. Then the day's newest span gets all that the other spans' rows leave of the day's.
-    """
+    """Return the new ledger rows of a day after an erase: one, or for increments one for each span that lost rows."""
     if len(newest_rows) == 1:
         return [row_after_erase(newest_rows[0], day_count, token=token, run=run)]
     *earlier, last = sorted(newest_rows, key=lambda row: row.span_number or 0)

@@ -1,1 +1,1 @@
-"""Methods to fill the staging table: write streams of the executors, or load jobs of the driver."""
+"""Methods to fill the staging table."""

@@ -1,7 +1,7 @@
-"""Loads Parquet files into a BigQuery table by one load job, whose fixed id prevents a second start.
+"""Loads Parquet files into a BigQuery table by one load job with a fixed id.
 
-A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11). A
-day is one job, because BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a day
+A load job appends all of its files or none (https://cloud.google.com/bigquery/docs/reference/rest/v2/Job, 2026-11).
+BigQuery allows five changes of a table in ten seconds, and 1,500 load jobs a day
 (https://cloud.google.com/bigquery/quotas#standard_tables, 2026-11).
 """
 
@@ -55,11 +55,9 @@ def run_load_jobs(
     labels: dict[str, str],
     attempt: str,
 ) -> list[str]:
-    """Append Parquet files to an existing table. Returns the ids of the jobs. May be repeated.
+    """Append Parquet files to an existing table. May be repeated. Returns the job ids.
 
-    BigQuery itself reads files in ``gs://``, up to :data:`FILES_PER_JOB` a job. Others are uploaded as one.
-
-    :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``. Another attempt loads the files again.
+    :param attempt: part of the job ids, ``connect_load_<attempt>_<n>``.
     :raises DataError: a file or one of its rows does not fit the table.
     """
     gcs_files = [path for path in files if path.startswith("gs://")]
@@ -79,8 +77,6 @@ def run_load_jobs(
 
 @dataclass
 class _Load:
-    """Loads some files by one job, or by more after errors that may pass."""
-
     api: BigQueryApi
     table: TableRef
     source: list[str]

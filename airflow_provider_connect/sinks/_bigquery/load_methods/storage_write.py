@@ -1,7 +1,6 @@
-"""Appends staged Parquet files to the staging table, and bad rows to the rejects. Runs on executors.
+"""Appends staged Parquet files to the staging table, and bad rows to the rejects.
 
-Each file goes into its own write stream. Of a file put twice, only the stream whose receipt reached the driver is
-committed. The driver appends the source's rejects.
+Of a file put twice, only the stream whose receipt reached the driver is committed.
 """
 
 from __future__ import annotations
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sinks._bigquery.tables import TargetTables
 
 RESTARTS = 5
-"""How often a file is sent again without rows that BigQuery refused. One response names many of them."""
+"""How often a file is sent again without rows that BigQuery refused."""
 BATCH_BYTES = 5_400_000
 """Approximate size of a request. Requests of 9 MB take 50 MB more memory and are no faster (measured 2026-11)."""
 
@@ -54,8 +53,7 @@ class FileReceipt:
 def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tolerance: Tolerance) -> FileReceipt:
     """Append a staged file's rows to the staging table.
 
-    :raises DataError: more rows are bad than the tolerance allows, or BigQuery refuses further rows after
-        :data:`RESTARTS`.
+    :raises DataError: too many rows are bad, also after :data:`RESTARTS`.
     """
     refused_rows: dict[int, tuple[str, str]] = {}
     for restarts in itertools.count():
@@ -82,8 +80,8 @@ def put_file(api: BigQueryApi, layout: StagingLayout, stage: str, path: str, tol
 class _FileAppend:
     """One try to append a file to new streams.
 
-    :param refused_rows: column and reason of rows refused in earlier tries, by position.
-    :param spans: for each batch: number of rows appended before it, its position, positions of rows left out of it.
+    :param refused_rows: column and reason, by position.
+    :param spans: for each batch: rows before it, its position, left-out positions.
     """
 
     api: BigQueryApi
@@ -132,10 +130,7 @@ class _FileAppend:
             return FileReceipt(rows.close(), rejects.close() if rejects else StreamReceipt("", 0))
 
     def positions(self, rows: Sequence[RefusedRow]) -> dict[int, tuple[str, str]]:
-        """Return source column and reason of refused rows, by their position in the day.
-
-        :param rows: refused rows with their number in the stream.
-        """
+        """Return source column and reason of refused rows, by their position in the day."""
         by_position = {}
         for row in rows:
             appended, start, omitted = next(span for span in reversed(self.spans) if span[0] <= row.offset)
@@ -159,9 +154,9 @@ def stage_rejects(
     layout: StagingLayout,
     sink_receipts: Sequence[StreamReceipt],
 ) -> RejectTables | None:
-    """Append the source's rejects, and commit all of the day's. Returns their tables, or None without any.
+    """Append the source's rejects, and commit all of the day's. Returns their tables, if any.
 
-    :raises DataError: all files together have more rejects than ``max_rejects`` allows.
+    :raises DataError: more rejects than ``max_rejects``.
     """
     if layout.filled is not None:
         rejected = layout.filled.rejects - publish.manifest.polled.counts.get("rejected", 0)
@@ -197,7 +192,6 @@ def _append_source_rejects(api: BigQueryApi, publish: Publish, table: TableRef) 
 
 
 def append_rejects(appender: Appender, origin: Literal["source", "sink"], rejects: Sequence[Reject]) -> None:
-    """Append rejects to their staging table."""
     import pyarrow as pa
 
     rows = [(origin, reject.position, reject.column or None, reject.reason, reject.record) for reject in rejects]
@@ -210,7 +204,6 @@ def append_rejects(appender: Appender, origin: Literal["source", "sink"], reject
 
 
 def reject_schema() -> pa.Schema:
-    """Return the Arrow schema of staged rejects."""
     import pyarrow as pa
 
     types = {"STRING": pa.string(), "INTEGER": pa.int64(), "BYTES": pa.binary()}

@@ -1,7 +1,4 @@
-"""Uploads staged files for one load job, as one Parquet file that is written while it is sent.
-
-The upload is resumable, in chunks of :data:`CHUNK_BYTES`. Memory holds one row group and one chunk. If a response is
-lost, only the missing bytes are sent.
+"""Uploads staged files for one load job, as one Parquet file, in resumable chunks.
 
 Vendor facts: https://cloud.google.com/bigquery/docs/loading-data-local, …/docs/reference/api-uploads (2026-11).
 """
@@ -22,7 +19,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.clients.bigquery.api import BigQueryApi
 
 CHUNK_BYTES = 16 * 1024 * 1024
-"""Size of one request. The service requires a multiple of 256 KiB."""
+"""Size of one request, a multiple of 256 KiB."""
 _INCOMPLETE, _GONE = 308, 410
 
 
@@ -49,7 +46,7 @@ def upload_and_load(api: BigQueryApi, files: Sequence[str], resource: dict[str, 
 
 
 def merge_files(files: Sequence[str]) -> Iterator[bytes]:
-    """Yield the bytes of one Parquet file with all row groups of ``files``, in their order."""
+    """Yield the bytes of one Parquet file with all row groups of ``files`` in order."""
     import pyarrow.parquet as pq
 
     collector = _ByteCollector()
@@ -128,7 +125,6 @@ class _ChunkSender:
         self.start = 0
 
     def send(self, chunk: bytes, *, last: bool) -> Callable[..., Any]:
-        """Return a function that sends a chunk, or on a retry its missing bytes. After the last it returns the job."""
         end = self.start + len(chunk)
         total = str(end) if last else "*"
         tried = False

@@ -14,9 +14,9 @@ from airflow_provider_connect.publishing import ledger_row, next_generation
 from airflow_provider_connect.sink import LedgerRow
 from airflow_provider_connect.sinks._delta.app_transactions import commit_metadata
 from airflow_provider_connect.sinks._delta.attempt_files import merged_file_id
-from airflow_provider_connect.sinks._delta.commit import Commit, add_action, find_newest
+from airflow_provider_connect.sinks._delta.commit import Commit, find_newest
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
-from airflow_provider_connect.sinks._delta.log import commit
+from airflow_provider_connect.sinks._delta.log import add_action, commit
 from airflow_provider_connect.sinks._delta.merge.files import MergedFiles
 from airflow_provider_connect.sinks._delta.merge.matching import Decision, Matcher, PublishedFile
 from airflow_provider_connect.sinks._delta.merge.row_source import KeyReader
@@ -33,12 +33,7 @@ from airflow_provider_connect.sinks._delta.merge.tombstones import (
 )
 from airflow_provider_connect.sinks._delta.merge_rule import MergeRule, require_write_mode, rule_of, rule_transactions
 from airflow_provider_connect.sinks._delta.sweep import claim_files
-from airflow_provider_connect.sinks._delta.table import (
-    add_columns,
-    add_local_time_feature,
-    delta_columns,
-    merge_columns,
-)
+from airflow_provider_connect.sinks._delta.table import add_columns
 from airflow_provider_connect.stage.manifest import StagedFile
 from airflow_provider_connect.stage.rows import first_position, open_parquet
 from airflow_provider_connect.stage.storage import Folder
@@ -103,8 +98,8 @@ class MergeCommit(Commit):
         require_days(view)
         self._require_no_rejects()
         claim_files(view.folder, view, publish)
-        columns = merge_columns(table, delta_columns(publish.schema), self.options.schema_contract, self.path)
-        if add_local_time_feature(table, columns) or add_columns(table, columns):
+        columns = self._columns(view)
+        if columns is None or add_columns(table, columns):
             return None
         try:
             merge = self._merge(view, rule)

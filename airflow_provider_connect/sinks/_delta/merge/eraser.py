@@ -15,7 +15,7 @@ from airflow_provider_connect.sinks._delta.commit import Commit, flush_log, retr
 from airflow_provider_connect.sinks._delta.erase_list import read_erase_list
 from airflow_provider_connect.sinks._delta.eraser import ERASE_PREFIX, DeltaEraser
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.log import commit
+from airflow_provider_connect.sinks._delta.log import commit, delta_errors, is_lost_race
 from airflow_provider_connect.sinks._delta.merge.tombstones import (
     TombstoneWriter,
     read_tombstones,
@@ -26,6 +26,7 @@ from airflow_provider_connect.sinks._delta.merge.tombstones import (
 from airflow_provider_connect.sinks._delta.merge_rule import MergeRule, require_write_mode, rule_of
 from airflow_provider_connect.sinks._delta.slots import Slot
 from airflow_provider_connect.stage.erase_list import Eraser, Erasure, ShapingDigest
+from airflow_provider_connect.stage.manifest import progress_file
 from airflow_provider_connect.window import SourceKind
 
 if TYPE_CHECKING:
@@ -88,11 +89,17 @@ class MergeEraser(DeltaEraser):
         if not any(eraser.erased_mask(batch).true_count for batch in read_tombstones(view, path, schema)):
             return True
         attempt = f"{ERASE_PREFIX}-tombstones-{secrets.token_hex(8)}"
+        view.folder.write(progress_file(attempt, 0), b"{}")  # a sweep finds the file of a killed erase by it
         writer = TombstoneWriter(view, attempt, schema)
         number = writer.write(_remaining(view, path, schema, eraser))
         # No files of this attempt are published, so a sweep may delete them once the log names others.
         app_transactions = {tombstones_id(view): number, attempt_id(view.key, attempt): SWEPT}
-        commit(view.table, app_transactions, {"connect.tombstones": "erased"}, retries=0)
+        try:
+            commit(view.table, app_transactions, {"connect.tombstones": "erased"}, retries=0)
+        except delta_errors() as error:
+            if is_lost_race(error):  # after other errors the log may name the file
+                writer.delete()
+            raise
         flush_log(view.folder, view.table)
         view.folder.delete(path)
         return True

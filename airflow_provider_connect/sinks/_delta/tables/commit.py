@@ -19,11 +19,11 @@ from airflow_provider_connect.sinks._delta.app_transactions import (
     commit_metadata,
     publish_transactions,
 )
-from airflow_provider_connect.sinks._delta.commit import add_action, find_newest, flush_log, retry_until_decided
+from airflow_provider_connect.sinks._delta.commit import find_newest, flush_log, retry_until_decided
 from airflow_provider_connect.sinks._delta.definitions import day_definition_transactions, in_force_transactions
 from airflow_provider_connect.sinks._delta.erase_list import erase_version
 from airflow_provider_connect.sinks._delta.ledger import LedgerView
-from airflow_provider_connect.sinks._delta.log import commit, open_table
+from airflow_provider_connect.sinks._delta.log import add_action, commit, open_table
 from airflow_provider_connect.sinks._delta.slots import Slot
 from airflow_provider_connect.sinks._delta.sweep import claim_files
 from airflow_provider_connect.sinks._delta.table import (

@@ -1,10 +1,4 @@
-"""Ledger of the Kafka sink: a compacted topic with records in the data's transactions.
-
-A process reads the topic once and continues from there. An open transaction of *another* day hides all later records
-from readers of committed records. So the ledger also reads the hidden records as uncommitted, and waits only if it
-needs one of them. A transaction writes its ledger record last, so it blocks the ledger for milliseconds. Notes are
-written outside of transactions.
-"""
+"""Ledger of the Kafka sink: a compacted topic with records in the data's transactions."""
 
 from __future__ import annotations
 
@@ -56,14 +50,14 @@ NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
 _POLL_SECONDS = 0.05
 _OWN_COMMIT_SECONDS = 1.0
-"""Wait for a running commit of the same day. If its process is dead, the next attempt ends it."""
+"""Wait for a running commit of the same day."""
 _ADVICE = "Set cleanup.policy=compact alone, and write what is missing by hand, or use another ledger_topic"
 
 
 class KafkaLedger(SpanLedger):
     """Ledger of one stream and topic. Queries first read to the ledger topic's end.
 
-    :param handover: a driver's state to continue from. Defaults to this process's own.
+    :param handover: state to continue from.
     """
 
     def __init__(
@@ -87,13 +81,12 @@ class KafkaLedger(SpanLedger):
         )
 
     def key_for(self, day: dt.date, kind: KeyKind = "day", part: int | None = None) -> LedgerKey:
-        """Return a key of this stream's records."""
         return LedgerKey(self.key.connector, self.key.stream, self.target, day, kind, part)
 
     def entry(self, day: dt.date) -> DayEntry | None:
         """Return a day's newest published state with offsets, or None.
 
-        Waits about a second for an open transaction of the same day, because the day's next publish ends it.
+        Waits about a second for an open transaction of the same day.
         """
         key = self.key_for(day)
         self.read_on(lambda ledger_key: ledger_key == key, is_own=lambda ledger_key: ledger_key[:4] == key[:4])
@@ -113,22 +106,18 @@ class KafkaLedger(SpanLedger):
         return newest_snapshots[0].row if newest_snapshots else None
 
     def erased(self) -> EraseList:
-        """Return the topic's erase list."""
         self.read_on(self._is_erase_list)
         return self.known_erase_list()
 
     def known_erase_list(self) -> EraseList:
-        """Return the topic's erase list as read so far."""
         return known_erase_list(self.view, self.target)
 
     def definition_in_force(self) -> DefinitionInForce | None:
-        """Return the definition of the stream's newest committed publish."""
         key = self.key_for(NO_DAY, "in_force")
         self.read_on(lambda ledger_key: ledger_key == key, is_own=self._is_of_target)
         return self.known_definition()
 
     def known_definition(self) -> DefinitionInForce | None:
-        """Return the definition in force as read so far."""
         value = self.view.counting_value(self.key_for(NO_DAY, "in_force").encode())
         return None if value is None else parse_record(DefinitionRecord, value, self.ledger_topic).as_definition
 
@@ -141,7 +130,6 @@ class KafkaLedger(SpanLedger):
         )
 
     def note_key(self, kind: NoteKind, note_id: str) -> LedgerKey:
-        """Return the key of a note."""
         return self.key_for(NO_DAY, kind, int(note_id, 16))
 
     def notes(self) -> list[LedgerNote]:
@@ -217,7 +205,7 @@ class KafkaLedger(SpanLedger):
     ) -> dict[LedgerKey, bytes]:
         """Return the newest committed record of every wanted key.
 
-        :param skipped_prefix: prefix of nearly all unwanted keys, which saves parsing them.
+        :param skipped_prefix: of nearly all unwanted keys.
         """
         view = self.read_on(is_wanted, on_undecided)
         raws = [raw for kind in KEY_KINDS for raw in view.keys(kind) if not raw.startswith(skipped_prefix)]
@@ -229,8 +217,8 @@ class KafkaLedger(SpanLedger):
     ) -> TopicView:
         """Read to the topic's end. Returns the view of all records read so far.
 
-        :param on_undecided: handling of wanted records that another open transaction hides: ``wait``, ``leave`` them
-            out after a wait, or ``ignore`` them immediately.
+        :param on_undecided: for wanted records that another open transaction hides: ``wait``, ``leave`` them out after
+            a wait, or ``ignore`` them immediately.
         :param is_own: selects transactions that the caller will end. The wait for them is about a second.
         :raises ConfigError: the topic holds foreign records, or lost records to retention.
         :raises RetriableError: wanted records stay undecided.
@@ -283,7 +271,6 @@ class KafkaLedger(SpanLedger):
         return open_topic(self.connection, self.ledger_topic, self.timeout_seconds, isolation, "ledger topic")
 
     def _advance_view(self, reader: TopicReader, numbers: list[int]) -> dict[int, int]:
-        """Read new records. Returns the offset reached in partitions where a transaction hides more."""
         view = self.view
         with view.lock:
             ends = {number: self._read_end(reader, number) for number in numbers}
@@ -308,7 +295,6 @@ class KafkaLedger(SpanLedger):
         return end
 
     def _hiding_transaction(self, hidden: dict[int, int], wants: KeyFilter) -> LedgerKey | None:
-        """Return the first key of the open transaction if it hides wanted records."""
         hidden_records = self._read_hidden(hidden)
         hides_wanted = any(value is not None and key.kind != "claim" and wants(key) for key, value in hidden_records)
         return hidden_records[0][0] if hides_wanted else None

@@ -1,4 +1,4 @@
-"""Records of the Kafka ledger: keys, values, and the rule that selects one of several records of a day.
+"""Records of the Kafka ledger, and the rule that selects one of several records of a day.
 
 A key is a JSON array without spaces: ``[connector, stream, topic, day, kind]``, with the sink's option as topic:
 
@@ -30,7 +30,7 @@ from airflow_provider_connect.stage.notes import NoteKind
 from airflow_provider_connect.wire import Wire
 
 StreamKind = Literal["in_force", NoteKind]
-"""Kinds of records without a day. Earlier versions of this package ignore them."""
+"""Kinds of records without a day."""
 KeyKind = Literal["day", "part", "claim", "erased", StreamKind]
 NO_DAY = dt.date.min
 KEY_KINDS: tuple[KeyKind, ...] = get_args(KeyKind)
@@ -45,8 +45,6 @@ W = TypeVar("W", bound=Wire)
 class LedgerKey(NamedTuple):
     """Key of a ledger record. Records without a day have :data:`NO_DAY`.
 
-    Earlier versions of this package read a :data:`StreamKind` key as a numbered claim of an unknown stream.
-
     :param part: number of the staged file or span, or a note's id as a number. None for a whole day or its first span.
     """
 
@@ -59,12 +57,10 @@ class LedgerKey(NamedTuple):
 
     @property
     def name_fields(self) -> list[str]:
-        """Connector, stream and topic as written in the key."""
         connector = f"/{self.kind}/{self.connector}" if self.kind in STREAM_KINDS else self.connector
         return [connector, self.stream, self.topic]
 
     def encode(self) -> bytes:
-        """Encode the key."""
         fields = [*self.name_fields, str(self.day), "claim" if self.kind in STREAM_KINDS else self.kind]
         return json.dumps(fields if self.part is None else [*fields, self.part], separators=(",", ":")).encode()
 
@@ -72,7 +68,7 @@ class LedgerKey(NamedTuple):
     def parse(cls, key: bytes | None) -> LedgerKey:
         """Parse a record's key.
 
-        :raises ValueError: the key is not as :meth:`encode` writes it.
+        :raises ValueError: another key.
         """
         connector, stream, topic, day, kind_text, *part = json.loads(key or b"null")
         texts = all(isinstance(text, str) for text in (connector, stream, topic, day))
@@ -85,12 +81,11 @@ class LedgerKey(NamedTuple):
 
 
 def erase_list_key(topic: str) -> LedgerKey:
-    """Return the key of a topic's erase list, which its streams share."""
     return LedgerKey("", "", topic, NO_DAY, "erased")
 
 
 class CoveredGeneration(Wire):
-    """An earlier generation and its intent, for late retries of the intent."""
+    """An earlier generation and its intent."""
 
     token: str
     generation: int
@@ -100,14 +95,12 @@ class CoveredGeneration(Wire):
 class DayEntry(Wire):
     """Value of a ``day`` or ``part`` record: the ledger row, and offsets for readers.
 
-    :param row: its ``rows`` count the rows that became records.
-    :param offsets: the transaction's first offset and the one after its last, by topic and partition. Records of other
-        days may lie between.
+    :param offsets: the transaction's first offset and the one after its last, by topic and partition.
     :param columns: the source's columns and their Arrow types.
     :param covered: the day's newest 50 earlier publishes and confirmations, newest first.
     :param built_on: generation on which the publish was decided. None if a transaction decided.
     :param built_on_checks: number of confirmations of that generation.
-    :param beaten: attempts that were decided on the same generation and lost to this record.
+    :param beaten: attempts that lost to this record.
     """
 
     row: LedgerRow
@@ -135,11 +128,7 @@ class DayEntry(Wire):
         return (own_generation, *self.covered)[:_MAX_COVERED]
 
     def confirmation(self, row: LedgerRow, *, in_transaction: bool) -> DayEntry:
-        """Return this record with the row of a confirmation (:func:`.publishing.confirmed_row`).
-
-        :param in_transaction: a transaction decides. A day sent without one keeps ``built_on``, because its records may
-            exist twice.
-        """
+        """Return this record with the row of a confirmation (:func:`.publishing.confirmed_row`)."""
         decided_row = None if in_transaction and self.built_on is None else self.row
         return self.model_copy(
             update={
@@ -152,10 +141,9 @@ class DayEntry(Wire):
         )
 
     def counts_instead_of(self, earlier_entry: DayEntry) -> bool:
-        """Return True if this later record counts instead of an earlier one.
+        """Return True if this later record counts instead of an earlier one: always, if written in a transaction.
 
-        A record written in a transaction always does. Of two records decided on the same generation otherwise, the
-        first counts.
+        Of two other records decided on the same generation, the first counts.
         """
         if self.built_on is None or self.is_same_attempt(earlier_entry):
             return True
@@ -167,10 +155,7 @@ class DayEntry(Wire):
 
     @property
     def attempt_name(self) -> str:
-        """Name of the attempt, for a confirmation by intent, generation and check number.
-
-        So an intent that lost one confirmation may win another after its retry has polled again.
-        """
+        """Name of the attempt, for a confirmation by intent, generation and check number."""
         row = self.row
         return f"{row.token}/{row.generation}/{row.checks}" if row.checks else row.attempt or ""
 
@@ -195,8 +180,8 @@ class Claim(Wire):
 
     :param generation: reserved generation. None if the transaction chooses it.
     :param used: highest generation for which an earlier claim may have sent records.
-    :param parts: number of staged files with their own transaction, in this claim or an earlier one.
-    :param begun: id of the ``begin`` that wrote the claim. Two attempts may share token and attempt.
+    :param parts: number of staged files with their own transaction.
+    :param begun: id of the ``begin`` that wrote the claim.
     """
 
     token: str
@@ -217,11 +202,8 @@ class Claim(Wire):
 class DefinitionRecord(Wire):
     """Value of an ``in_force`` record: the definition of the stream's newest publish, and its run.
 
-    Written with the day's record if definition or task change. Day records do not show the newest publish, because
-    confirmations rewrite them.
-
     :param definition: digest of the :class:`.StreamDefinition`.
-    :param run: run of the task's first publish of this definition, as in :class:`.Intent`.
+    :param run: of the task's first such publish.
     """
 
     definition: str
@@ -229,14 +211,13 @@ class DefinitionRecord(Wire):
 
     @property
     def as_definition(self) -> DefinitionInForce:
-        """The definition in the type that ledgers return."""
         return DefinitionInForce(self.definition, digest_of(task_of(self.run)))
 
 
 def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
     """Parse a record's value.
 
-    :raises ConfigError: another version or program wrote it.
+    :raises ConfigError: an unknown record.
     """
     try:
         return record_type.model_validate_json(value)
@@ -248,7 +229,7 @@ def parse_record(record_type: type[W], value: bytes, topic: str) -> W:
 
 
 def select_counting_value(values: Iterable[bytes], topic: str) -> bytes:
-    """Return the one of a day's records that counts. Takes all records of the day, in order."""
+    """Return the one of a day's records, all in order, that counts."""
     first_value, *later = values
     if not later:
         return first_value

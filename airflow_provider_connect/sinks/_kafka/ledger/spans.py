@@ -1,8 +1,4 @@
-"""Increments in the ledger: a day has a ``day`` record for each span.
-
-The key of a day's first span is the day's. Keys of its later spans also have the span's number. So a ledger of an
-earlier version, with one span a day, needs no change.
-"""
+"""Increments in the ledger: a day has a ``day`` record for each span."""
 
 from __future__ import annotations
 
@@ -24,21 +20,18 @@ OnUndecided = Literal["wait", "leave", "ignore"]
 KeyFilter = Callable[[LedgerKey], bool]
 
 _NUMBER = re.compile(rb'"span":\{"number":(\d+)')
-"""Matches a record of an increment, as pydantic writes it. In a text of a record, quotation marks are escaped."""
+"""Matches a record of an increment, as pydantic writes it."""
 _DAY_KEY = re.compile(rb',"(\d{4}-\d\d-\d\d)","day"(?:,\d+)?\]')
 
 
 def span_number(value: bytes) -> int | None:
-    """Return the number of the span of a day's record without parsing the record. None if it is no increment."""
+    """Return the number of the span of a day's record, None if it is no increment."""
     match = _NUMBER.search(value)
     return None if match is None else int(match[1])
 
 
 def span_numbers(view: TopicView, prefix: bytes) -> Iterator[tuple[bytes, int]]:
-    """Yield the key and number of each span as read so far.
-
-    :param prefix: of the stream's or of a day's keys.
-    """
+    """Yield the key and number of each span as read so far."""
     for raw in view.keys("day", prefix):
         value = view.counting_value(raw)
         number = None if value is None else span_number(value)
@@ -47,14 +40,13 @@ def span_numbers(view: TopicView, prefix: bytes) -> Iterator[tuple[bytes, int]]:
 
 
 def day_of_key(raw: bytes) -> dt.date:
-    """Return the day in the key of a ``day`` record."""
     match = _DAY_KEY.search(raw)
     assert match is not None
     return dt.date.fromisoformat(match[1].decode())
 
 
 class SpanLedger(Ledger):
-    """The part of the ledger that reads a day's records: one, or one for each span of increments."""
+    """Ledger of a day's records: one, or one for each span of increments."""
 
     view: TopicView
 
@@ -82,13 +74,12 @@ class SpanLedger(Ledger):
     def _is_of_kind(self, key: LedgerKey, kind: str) -> bool: ...
 
     def row(self, day: dt.date) -> LedgerRow | None:
-        """Return the newest published state of a day, or None."""
         return day_row([entry.row for entry in self.day_entries(day)])
 
     def day_entries(self, day: dt.date) -> list[DayEntry]:
         """Return the newest published state of a day or, for increments, of each of its spans.
 
-        Waits only about a second for an open transaction of the same day, because the day's next publish ends it.
+        Waits about a second for an open transaction of the same day.
         """
         self._read_day(day)
         return self._known_day_entries(day)
@@ -129,7 +120,6 @@ class SpanLedger(Ledger):
             yield [entry.row for entry in entries if entry is not None]
 
     def newest_increment(self, day: dt.date, run: str) -> LedgerRow | None:
-        """Return the publish that a run's increment must follow."""
         self._read_increments()
         for row in (entry.row for entry in self._known_day_entries(day)):
             if row.span is None:

@@ -1,8 +1,4 @@
-"""In-process cache of a ledger topic: one stream's keys and values. A value is parsed on use.
-
-A topic's erase list is one record. Until the next erase merges them, earlier versions' records of single streams belong
-to it.
-"""
+"""In-process cache of a ledger topic: one stream's keys and values."""
 
 from __future__ import annotations
 
@@ -51,7 +47,7 @@ _MAX_CACHED_VIEWS = 8
 
 @dataclass(frozen=True)
 class LedgerHandover:
-    """Ledger state that a driver hands to its executors: positions, and the earlier records they need.
+    """Ledger state that a driver hands to its executors.
 
     :param positions: next offset of each partition.
     :param tickets: offset and value of each open ticket, by ticket number.
@@ -82,7 +78,6 @@ class TopicView:
                 self._values[kind_of(raw)][raw] = [value]
 
     def clear(self) -> None:
-        """Drop all records."""
         self.positions: dict[int, int] = {}
         self.tickets: dict[int, tuple[int, bytes]] = {}
         self._superseded: dict[bytes, bytes] = {}
@@ -91,7 +86,7 @@ class TopicView:
     def add(self, message: Message) -> None:
         """Add a record of this stream. Ignores other streams' records.
 
-        :raises ConfigError: no Kafka sink wrote it.
+        :raises ConfigError: an unknown record.
         """
         raw, value = message.key(), message.value()
         if not isinstance(raw, bytes) or not _KEY.fullmatch(raw):
@@ -125,7 +120,7 @@ class TopicView:
     def counting_value(self, raw: bytes) -> bytes | None:
         """Return the record that counts under a key, or None.
 
-        :raises ConfigError: a record cannot be read.
+        :raises ConfigError: an unreadable record.
         """
         values = self._values[kind_of(raw)].get(raw, [])
         if len(values) > 1:
@@ -151,7 +146,6 @@ class TopicView:
             return self._superseded.get(raw)
 
     def keys(self, kind: KeyKind, prefix: bytes = b"") -> list[bytes]:
-        """Return the keys with this kind and prefix."""
         return [raw for raw in list(self._values[kind]) if raw.startswith(prefix)]
 
     def handover(self, keys: Collection[bytes]) -> LedgerHandover:
@@ -166,7 +160,6 @@ def _key_prefix(*names: str) -> bytes:
 
 
 def kind_of(raw: bytes) -> KeyKind:
-    """Return the kind of an encoded key."""
     if raw.startswith(_STREAM_KEY_PREFIX):
         return next((kind for kind in STREAM_KINDS if raw.startswith(b'["/%s/' % kind.encode())), "claim")
     by_suffix = next((kind for kind, end in _KEY_SUFFIXES.items() if raw.endswith(end)), None)
@@ -193,7 +186,6 @@ _views_lock = threading.Lock()
 
 
 def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView:
-    """Return this process's view of a ledger topic and stream."""
     cluster = hashlib.sha256(json.dumps(sorted(librdkafka_settings(connection).items())).encode()).hexdigest()
     name = (cluster, topic, key)
     with _views_lock:
@@ -205,12 +197,11 @@ def shared_view(connection: Connection, topic: str, key: StreamKey) -> TopicView
 
 
 def erase_list_keys(view: TopicView, topic: str) -> list[bytes]:
-    """Return the keys of a topic's erase list records."""
     return sorted(raw for raw in view.keys("erased") if LedgerKey.parse(raw).topic == topic)
 
 
 def known_erase_list(view: TopicView, topic: str) -> EraseList:
-    """Return a topic's erase list, merged from all records read so far. Its version grows with each."""
+    """Return a topic's erase list, merged from all records read so far."""
     topic_list_key = erase_list_key(topic).encode()
     lists = {
         raw: parse_record(EraseList, value, view.topic)

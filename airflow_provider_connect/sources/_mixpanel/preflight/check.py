@@ -1,7 +1,6 @@
 """Checks a connection before the first run and reports findings with remedies.
 
-Sends one request to the stream's API, and one to each other region if this one does not know the credentials.
-Credentials go only to Mixpanel's hosts, or to the connection's.
+Sends one request, and one to each other region for unknown credentials.
 """
 
 from __future__ import annotations
@@ -55,7 +54,6 @@ class MixpanelReport(findings.PreflightReport):
         return ", ".join(f"{count} of {_API_NAMES[api]}" for api, count in self.requests_by_api.items()) or "none"
 
     def __str__(self) -> str:
-        """Return the report, problems first. Each line is a sentence."""
         return f"{super().__str__()}\nRequests sent: {self.requests_text}."
 
 
@@ -168,7 +166,6 @@ class _Check:
         return [region for region in HOSTS if region != region_in_use]
 
     def _find_region(self) -> tuple[str, dict[str, str]]:
-        """Return the region that knows the credentials, or "", and error texts of regions without an answer."""
         silent_regions = {}
         for region in self._other_regions():
             extra = {**self._connection.extra, "region": region}

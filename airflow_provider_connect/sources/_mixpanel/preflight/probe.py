@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._mixpanel.preflight.regime_detection impor
 from airflow_provider_connect.sources._mixpanel.refusals import refusal_error, status_of_refusal
 
 _EVENTS = 10_000
-"""Events in the sample: enough to detect the regime, about a megabyte on the wire."""
+"""Events in the sample: about a megabyte on the wire."""
 
 _LIMITS = HttpTimeouts(connect_timeout_seconds=10, read_timeout_seconds=30, deadline_seconds=60)
 _MAX_BYTES = 64 << 20
@@ -29,9 +29,8 @@ _LATEST = 1 << 33
 class ProbeResult:
     """Result of a check's request.
 
-    :param status: of the answer, or of an error document in an answer with status 200.
+    :param status: also of an error document.
     :param error: None for success.
-    :param clock_ahead_seconds: see :func:`clock_ahead_seconds`.
     """
 
     status: int
@@ -42,19 +41,17 @@ class ProbeResult:
 
     @property
     def knows_credentials(self) -> bool:
-        """True if the host knows the credentials."""
         return self.status in (200, 402, 403, 429)
 
     @property
     def rejects_credentials(self) -> bool:
-        """True if the host does not know the credentials."""
         return self.status == 401 or (self.status == 400 and "authenticate" in str(self.error).lower())
 
 
 def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Callable[[], None]) -> ProbeResult:
-    """Send one small request to an API. Raises ConnectError without an answer.
+    """Send one small request to an API.
 
-    :param on_sent: called when the request is sent, from when Mixpanel may count it.
+    :raises ConnectError: no answer.
     """
     sent_at = clock()
     # It is over in every zone: the last one leaves it at noon of the day after.
@@ -71,10 +68,10 @@ def probe(access: MixpanelAccess, clock: Callable[[], dt.datetime], on_sent: Cal
 
 
 def clock_ahead_seconds(date: str, sent_at: dt.datetime, received_at: dt.datetime) -> float | None:
-    """Return the least lead of our clock over a server's. Negative if our clock is behind.
+    """Return the least lead of our clock over a server's, negative if behind.
 
-    :param date: the answer's header Date. The other times are by our clock.
-    :return: 0 if ``date`` lies between both, None if unreadable.
+    :param date: header Date.
+    :return: 0 between both times, None if unreadable.
     """
     try:
         server_time = email.utils.parsedate_to_datetime(date)

@@ -1,8 +1,4 @@
-"""Detects the time regime from a sample of events: UTC, or the clock of the project's zone.
-
-Each event also has the UTC time at which Mixpanel received it, and live devices send immediately. So the least delay,
-if equal at many times of the day, is the zone's offset, or 0.
-"""
+"""Detects the time regime from a sample of events: UTC, or the clock of the project's zone."""
 
 from __future__ import annotations
 
@@ -15,12 +11,12 @@ from zoneinfo import ZoneInfo
 from airflow_provider_connect.sources._mixpanel.columns import Regime
 
 _LOW_QUANTILE = 0.05
-"""Share of shortest delays to ignore: some devices have wrong clocks."""
+"""Share of shortest delays to ignore."""
 
 _QUICK_SECONDS = 600
 _MIN_EVENTS = 20
 _MIN_QUARTERS = 6
-"""Fewest quarter-hours with quick events. Devices that upload a few times a day fill fewer."""
+"""Fewest quarter-hours with quick events."""
 
 _QUARTER = 900
 _EARLY_SECONDS, _LATE_SECONDS = -300, 3000
@@ -32,8 +28,7 @@ _HOURS_AHEAD = range(-12, 15)
 class EventTimes(NamedTuple):
     """Times of one event, in seconds since 1970.
 
-    :param time: as exported, in the unknown regime.
-    :param received: by Mixpanel (UTC).
+    :param received: UTC.
     """
 
     time: int
@@ -45,9 +40,8 @@ class RegimeReading:
     """Result of a detection.
 
     :param regime: None if unknown.
-    :param reason: evidence, or why the regime is unknown.
-    :param ahead_minutes: approximate lead of the exported times over UTC.
-    :param matches_zone: True if the configured zone has this lead.
+    :param ahead_minutes: lead of the exported times over UTC.
+    :param matches_zone: True if the zone has this lead.
     """
 
     regime: Regime | None
@@ -57,10 +51,7 @@ class RegimeReading:
 
 
 def detect_regime(samples: Sequence[EventTimes], zone: str | None) -> RegimeReading:
-    """Detect a project's time regime from one day's events, in any order.
-
-    :param zone: configured zone.
-    """
+    """Detect a project's time regime from one day's events, in any order."""
     count = len(samples)
     if count < _MIN_EVENTS:
         return RegimeReading(None, f"the sample has only {count} events with time and mp_processing_time_ms")

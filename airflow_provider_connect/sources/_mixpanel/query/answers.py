@@ -46,7 +46,6 @@ def text_or_none(value: Any) -> str | None:
 
 
 def to_json_text(value: Any) -> str:
-    """Return a value as JSON text."""
     return text_or_none(json.dumps(value, ensure_ascii=False)) or ""
 
 
@@ -90,8 +89,7 @@ def same_named_columns(stream: MixpanelStream, sent_object: Mapping[str, Any]) -
 def fetch_member(client: MixpanelClient, call: Call, *path: str, kind: type) -> Any:
     """Send a request and return the value at ``path``, a sequence of nested names.
 
-    :param kind: required type, ``dict`` or ``list``.
-    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or the answer has another shape.
+    :raises ConnectError: as :meth:`.MixpanelClient.fetch`, or another shape.
     """
     data = client.fetch(call)
     value = client.parse_json(data)
@@ -107,8 +105,7 @@ def fetch_entries(
 ) -> list[dict[str, Any]]:
     """Send a request and return the list at ``path``.
 
-    :param entry_name: plural noun for messages.
-    :raises DataError: an entry has no whole number in ``id_field``.
+    :raises DataError: an entry without number in ``id_field``.
     """
     entries: list[Any] = fetch_member(client, call, *path, kind=list)
     if not all(isinstance(entry, dict) and bigint_or_none(entry.get(id_field)) is not None for entry in entries):
@@ -119,8 +116,7 @@ def fetch_entries(
 def value_of_day(client: MixpanelClient, by_date: Any, report_name: str) -> Any:
     """Return a report's value for the requested day, or None. Counts other days as ``other_day``.
 
-    :param by_date: values by date, perhaps with a time.
-    :raises RetriableError: the report has other days only.
+    :raises RetriableError: there are only other days.
     """
     if not isinstance(by_date, dict):
         raise RetriableError(f"{report_name}: Mixpanel's answer has no days")

@@ -1,10 +1,6 @@
-"""Parses and checks the pages of an engage session. Sends no requests.
+"""Parses and checks the pages of an engage session.
 
-Mixpanel keeps an answer for a while as a session. Page 0 has the total and the page size, which reveal missing,
-repeated and short pages. Later pages of the real API have no ``total`` (``EngagePaginationStrategy`` of Airbyte and
-``source-mixpanel-native`` of Estuary, 2026-11).
-
-A profile becomes a line ``{"event":<distinct_id>,"properties":<properties>}`` for :class:`.RecordReader`.
+Later pages lack ``total`` (``EngagePaginationStrategy`` of Airbyte and ``source-mixpanel-native`` of Estuary, 2026-11).
 """
 
 from __future__ import annotations
@@ -42,9 +38,7 @@ class EngagePage(NamedTuple):
     """Header of a page. Missing fields are None, a missing session "".
 
     :param number: from 0.
-    :param size: most profiles on a page.
-    :param total: profiles on all pages.
-    :param fingerprint: equal only for pages with the same profiles.
+    :param fingerprint: of the page's profiles.
     """
 
     number: int | None
@@ -56,7 +50,7 @@ class EngagePage(NamedTuple):
 
 
 class EngageSession:
-    """Checks that pages come in order from page 0, without gaps or repeats.
+    """Check that pages come in order from page 0, without gaps or repeats.
 
     :raises RetriableError: page 0 contradicts itself.
     """
@@ -84,7 +78,10 @@ class EngageSession:
         return self._next_number == self.page_count
 
     def accept(self, page: EngagePage) -> None:
-        """Check the next page. Raises RetriableError for another number, session or number of profiles."""
+        """Check the next page.
+
+        :raises RetriableError: another number, session or number of profiles.
+        """
         number = self._next_number
         subject = f"page {number} of {self.page_count}"
         if page.session not in ("", self.id):
@@ -112,13 +109,12 @@ class EngageSession:
 def is_session_lost(status: int, text: str) -> bool:
     """Return True if a refusal of a later page means that the session is gone.
 
-    The wording is undocumented. "request for page in uncached query" has been seen.
+    The undocumented wording "request for page in uncached query" has been seen.
     """
     return status >= 400 and status != 429 and _GONE.search(text) is not None
 
 
 def session_lost_error(page: int, pages: int, reason: str) -> GoneError:
-    """Return the error for a dropped session. The next try starts at page 0."""
     return GoneError(
         f"page {page} of {pages} {reason}. The pages read so far are dropped, and the next try starts at page 0"
     )
@@ -140,9 +136,7 @@ class _Profile(NamedTuple):
 class PageProfiles(NamedTuple):
     """Profiles of a page.
 
-    :param records: profiles, with distinct_id as event.
-    :param rejects: profiles that cannot be rows. Their position is their number in the session.
-    :param notes: names of counts to increase.
+    :param rejects: profiles that cannot be rows. Position: number in the session.
     """
 
     records: tuple[RecordColumns, ...]
@@ -151,10 +145,9 @@ class PageProfiles(NamedTuple):
 
 
 class PageReader:
-    """Parses pages.
+    """Parser of pages.
 
-    :param promoted_names: properties to decode.
-    :param is_cohort: True for members of a cohort, which may lack a profile.
+    :param is_cohort: True for members of a cohort, perhaps without profile.
     """
 
     def __init__(self, client: MixpanelClient, promoted_names: tuple[str, ...], *, is_cohort: bool = False) -> None:
@@ -179,7 +172,7 @@ class PageReader:
     def read_page(self, data: bytes) -> tuple[EngagePage, list[Any]]:
         """Return the header of a page, and its profiles for :meth:`read_profiles`.
 
-        :raises RetriableError: the document is no page of profiles, or reports an error.
+        :raises RetriableError: no page of profiles, or an error.
         """
         try:
             page: Any = self._page.decode(data)
@@ -195,7 +188,6 @@ class PageReader:
         return EngagePage(number, session, page.page_size, page.total, len(page.results), fingerprint), page.results
 
     def _decode_tolerantly(self, data: bytes) -> Any:
-        """Read a page with lone surrogates, NaN or invalid UTF-8, which msgspec refuses."""
         text = data.decode("utf-8", "surrogateescape")
         try:
             page_members = dict(members(text, _TOLERANT))
@@ -215,10 +207,7 @@ class PageReader:
         return SimpleNamespace(results=results, **{name: header_fields.get(name) for name in _HEAD})
 
     def read_profiles(self, results: list[Any], first_number: int) -> PageProfiles:
-        """Parse the profiles of a page.
-
-        :param first_number: of its first profile in the session.
-        """
+        """Parse the profiles of a page."""
         ids = [bytes(profile.id) or b"null" for profile in results]
         if not all(encoded_id[:1] == b'"' for encoded_id in ids):
             ids = [b'"%b"' % encoded_id if encoded_id[:1] in _NUMBER_STARTS else encoded_id for encoded_id in ids]

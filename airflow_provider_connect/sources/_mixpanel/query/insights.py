@@ -3,8 +3,8 @@
 https://developer.mixpanel.com/reference/insights-query (2026-11). Reports of Funnels and Retention have this shape too:
 https://github.com/jaredmcfarland/mixpanel_data/blob/main/context/research/bookmarks-api-findings.md.
 
-Dates are the innermost names of Insights reports: ``{"Sign up": {"DE": {"2026-03-01T00:00:00-08:00": 12}}}``. In
-Retention reports they stand above lists. Funnels reports have none.
+Dates are the innermost names in Insights reports, stand above lists in Retention reports, and are absent in Funnels
+reports.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ class SeriesValue(NamedTuple):
     """Value of a series.
 
     :param path: names above the value, without the time.
-    :param date: date of the time, in its own offset.
+    :param date: in the time's own offset.
     :param time: in UTC.
     """
 

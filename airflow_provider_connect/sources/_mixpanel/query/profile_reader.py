@@ -35,9 +35,7 @@ if TYPE_CHECKING:
 ENGAGE_PATH = "/api/query/engage"
 
 CONCURRENT_PAGES = 4
-"""One less than a project's concurrent queries, to leave one for other clients
-(https://developer.mixpanel.com/reference/rate-limits, 2026-11).
-"""
+"""One less than a project's concurrent queries (https://developer.mixpanel.com/reference/rate-limits, 2026-11)."""
 
 _PAGE_TRIES = 5
 _PAGE_PAUSES = doubling_pauses(0.5, 8.0)
@@ -46,7 +44,7 @@ _LAST_SEEN = "$last_seen"
 
 
 class ProfileReader:
-    """Reads sessions one after another. Drops profiles that occurred in any session before."""
+    """Reader of sessions, one after another. Drops profiles of earlier sessions."""
 
     def __init__(self, stream: MixpanelStream, client: MixpanelClient) -> None:
         options = client.options
@@ -73,9 +71,8 @@ class ProfileReader:
     ) -> Iterator[pa.RecordBatch]:
         """Start a session and yield its rows.
 
-        :param subject: requested cohort, for messages.
-        :param constant_columns: columns with one value in all rows.
-        :raises RetriableError: Mixpanel drops the session, or its pages are inconsistent.
+        :param constant_columns: equal in all rows.
+        :raises RetriableError: the session is lost or inconsistent.
         """
         page, results = self._reader.read_page(
             self._client.fetch(Call(ENGAGE_PATH, body=form_body(form), about=subject))

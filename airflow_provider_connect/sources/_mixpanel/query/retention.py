@@ -38,8 +38,8 @@ _REPORT_NAME = "the retention report"
 class ReturnInterval(NamedTuple):
     """Time range (UTC) in which a day's users come back for the n-th time.
 
-    :param start: start of the first user's range.
-    :param end: end of the last user's range.
+    :param start: of the first user's range.
+    :param end: of the last user's range.
     """
 
     start: dt.datetime

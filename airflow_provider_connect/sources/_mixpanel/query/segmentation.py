@@ -1,6 +1,6 @@
 """Stream ``segmentation``: number of events on a day, by segments of an expression.
 
-https://developer.mixpanel.com/reference/segmentation-query (2026-11). Also counts events for ``reconcile``.
+https://developer.mixpanel.com/reference/segmentation-query (2026-11).
 """
 
 from __future__ import annotations
@@ -34,10 +34,10 @@ if TYPE_CHECKING:
     from airflow_provider_connect.sources._mixpanel.client import MixpanelClient
 
 MAX_SEGMENTS = 10_000
-"""Most segments that Mixpanel returns. It returns 60 unless the request sets a limit."""
+"""Most segments that Mixpanel returns. The default is 60."""
 
 MAX_EVENT_NAMES = 255
-"""Names that Mixpanel lists by default. Counting them takes seven queries. On request it lists up to 5,000
+"""Names that Mixpanel lists by default. On request it lists up to 5,000
 (https://github.com/jaredmcfarland/mixpanel_data, get_events, 2026-05).
 """
 
@@ -119,7 +119,6 @@ def _rows(client: MixpanelClient) -> Iterator[RowValues]:
 def _segments(
     client: MixpanelClient, name: str, expression: str | None, on: str | None = None, unit: str = "day"
 ) -> Mapping[str, Any]:
-    """Request counts by segment and date. Without ``on`` the event is the only segment."""
     limit = None if on is None else str(MAX_SEGMENTS)
     optional_params = {"event": name, "type": "general", "where": expression, "on": on, "limit": limit}
     params = {key: value for key, value in optional_params.items() if value is not None}

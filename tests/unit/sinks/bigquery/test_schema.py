@@ -116,8 +116,16 @@ def test_new_nested_fields_follow_the_contract() -> None:
         (field("c", "FLOAT"), pa.decimal128(5, 2), "'c' is FLOAT in the table and NUMERIC now"),
         (field("c", "TIMESTAMP"), pa.timestamp("us"), "'c' is TIMESTAMP in the table and DATETIME now"),
         (field("c", "BIGNUMERIC"), pa.float64(), "'c' is BIGNUMERIC in the table and FLOAT now"),
-        (field("c", "STRING", maxLength="10"), pa.string(), r"'c' is STRING\(10\) in the table, and a longer value"),
-        (field("c", "NUMERIC", precision="10", scale="2"), pa.int64(), r"'c' is NUMERIC\(10, 2\) in the table"),
+        (
+            field("c", "RECORD", fields=[field("x", "STRING", maxLength="10")]),
+            pa.struct([("x", pa.string())]),
+            r"'c\.x' is STRING\(10\) in the table, and a longer value",
+        ),
+        (
+            field("c", "RECORD", fields=[field("x", "INTEGER")]),
+            pa.struct([("x", pa.decimal128(10, 2))]),
+            r"'c\.x' is INTEGER in the table and NUMERIC now",
+        ),
         (
             field("c", "RECORD", fields=[field("x", "RECORD", fields=[field("y", "STRING")])]),
             pa.struct([("x", pa.struct([("y", pa.int64())]))]),
@@ -141,6 +149,25 @@ def test_a_narrower_number_fits(old: str, new: pa.DataType) -> None:
     found = evolve([field("c", old), DAY_FIELD], of(pa.field("c", new)))
     assert not found.changed
     assert found.fields[0]["type"] == old
+
+
+GROWN = [
+    (field("c", "INTEGER"), pa.decimal128(20, 0), "NUMERIC"),
+    (field("c", "INTEGER", "REQUIRED"), pa.decimal128(38, 20), "BIGNUMERIC"),
+    (field("c", "NUMERIC"), pa.decimal128(38, 20), "BIGNUMERIC"),
+    (field("c", "STRING", maxLength="10"), pa.string(), "STRING"),
+    (field("c", "NUMERIC", precision="10", scale="2"), pa.decimal128(12, 2), "NUMERIC"),
+    (field("c", "NUMERIC", precision="10", scale="2"), pa.int64(), "NUMERIC"),
+]
+
+
+@pytest.mark.parametrize(("old", "new", "grown"), GROWN)
+def test_a_column_grows_where_bigquery_lets_it(old: dict[str, Any], new: pa.DataType, grown: str) -> None:
+    existing = [old, DAY_FIELD]
+    assert evolve(existing, of(pa.field("c", new))).new_types == (("c", grown),)
+    for contract in ("freeze", "discard_columns"):
+        with pytest.raises(DataError, match=r"'c' is .* in the table"):
+            evolve(existing, of(pa.field("c", new)), contract)  # type: ignore[arg-type]
 
 
 def test_required_is_relaxed_by_evolve_and_kept_by_the_others() -> None:

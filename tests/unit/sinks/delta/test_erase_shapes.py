@@ -22,6 +22,7 @@ from airflow_provider_connect.stage.notes import definition_note
 from airflow_provider_connect.window import ONE_DAY
 from tests.equipment.delta.lab import KEY, MAY, SCHEMA, Lab, rows_of
 
+pytestmark = pytest.mark.usefixtures("weak_key_digests")
 KEYS = {
     name: Connection(conn_id=name, conn_type="generic", password=SecretStr(f"0123456789abcdef-{name}"))
     for name in ("mask_key", "other")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import SetupError
+from airflow_provider_connect.sources._rest import listing_check
 from airflow_provider_connect.sources.rest import Cursor
 from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.reading import declared, ids, read, records
@@ -23,9 +24,14 @@ def combination(items: list[dict[str, Any]], page: int) -> list[dict[str, Any]]:
     return [items[at] for at in range(10) if (page + 1) >> at & 1]
 
 
-@pytest.mark.parametrize("outside", ["fail", "drop"])
-def test_an_api_that_never_brings_anything_new_ends_after_a_bounded_number_of_pages(outside: str) -> None:
+@pytest.mark.parametrize(
+    ("outside", "most", "last_page"), [("fail", listing_check.MAX_PAGES_WITHOUT_NEW_RECORDS, 228), ("drop", 20, 52)]
+)
+def test_an_api_that_never_brings_anything_new_ends_after_a_bounded_number_of_pages(
+    outside: str, most: int, last_page: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Its pages all differ, and each names a next one."""
+    monkeypatch.setattr(listing_check, "MAX_PAGES_WITHOUT_NEW_RECORDS", most)
 
     def serve(page: int) -> dict[str, Any]:
         return {"items": combination(ITEMS, page), "next": page + 1}
@@ -33,9 +39,10 @@ def test_an_api_that_never_brings_anything_new_ends_after_a_bounded_number_of_pa
     source = declared("/x", CURSOR, records=records("items", day="at", outside=outside), retry_budget_seconds=0)
     with RestApi() as api:
         api.faults.append(lambda asked: Answer(serve(int(asked.first("cursor", "0")))))
-        with pytest.raises(SetupError, match="page 228: like the 99 pages before it, it has only records that came"):
+        says = f"page {last_page}: like the {most - 1} pages before it, it has only records that came"
+        with pytest.raises(SetupError, match=says):
             read(api, source)
-        assert len(api.asked) <= 229
+        assert len(api.asked) <= last_page + 1
 
 
 def test_pages_that_overlap_for_long_and_then_bring_something_new_are_read() -> None:

@@ -7,11 +7,13 @@ import json
 import sqlite3
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from airflow_provider_connect.clients.sql.database import Table
 from airflow_provider_connect.clients.sql.jdbc.session import JdbcDatabase
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -102,3 +104,70 @@ def test_a_key_that_is_missing_or_repeated_fails() -> None:
         rows_of(batch("1"), batch("1.00"), is_unique=False)
     with pytest.raises(DataError, match="part of the key"):
         rows_of(batch(None), is_unique=True)
+
+
+class Driver:
+    """Answers the one question for an old date as a driver does: with Java's text of it, or with an error."""
+
+    def __init__(self, answer: str | None) -> None:
+        self.answer, self.sql, self.max_rows = answer, "", 0
+
+    def createStatement(self) -> Driver:  # noqa: N802  # JDBC's own name
+        return self
+
+    getMetaData = createStatement  # noqa: N815
+
+    def executeQuery(self, sql: str) -> Driver:  # noqa: N802
+        if self.answer is None:
+            raise RuntimeError("datetime out of range")
+        self.sql, self.left = sql, [self.answer] if self.answer else []
+        return self
+
+    def next(self) -> bool:
+        return bool(self.left and self.left.pop())
+
+    def getDate(self, _: int) -> Any:  # noqa: N802
+        return SimpleNamespace(toString=lambda: self.answer)
+
+    def setMaxRows(self, rows: int) -> None:  # noqa: N802
+        self.max_rows = rows
+
+    def getColumnCount(self) -> int:  # noqa: N802
+        return 1
+
+    def getColumnType(self, _: int) -> int:  # noqa: N802
+        return 91
+
+    def setQueryTimeout(self, seconds: int) -> None: ...  # noqa: N802
+    def close(self) -> None: ...
+
+
+@pytest.mark.parametrize(
+    ("answer", "is_right"),
+    [("1500-03-01", True), ("1500-02-20", False), ("1500-03-10", False), ("", True), (None, False)],
+)
+def test_a_driver_is_asked_for_an_old_date(answer: str | None, is_right: bool) -> None:
+    driver = Driver(answer)
+    database = JdbcDatabase(driver, ERP, '"', 0)
+    assert database.reads_old_dates(Table("T")) is is_right
+    assert driver.max_rows == 1
+    if answer is not None:
+        assert "{d '1500-03-01'}" in driver.sql
+
+
+@pytest.mark.parametrize("kind", [pa.date32(), pa.timestamp("us"), pa.timestamp("us", "UTC")])
+def test_old_dates_of_a_driver_that_shifts_them_fail_the_day(kind: pa.DataType) -> None:
+    base = {"date32[day]": "date", "timestamp[us]": "timestamp"}.get(str(kind), "timestamp with time zone")
+    params = {"columns": [["D", base, base, True]], "key": [], "is_unique": True, "where": ""}
+
+    def read(value: str, *, old_dates: bool) -> list[Any]:
+        part = InputPartition(days=(DAY,), params=params | {"old_dates": old_dates})
+        dates = pa.array([dt.date.fromisoformat(value), None], pa.date32())
+        batches = iter([pa.record_batch({"c0": dates.cast(pa.timestamp("us")).cast(kind)})])
+        with SqlSource(conn_id="erp", table="T", snapshot="replace").open(ERP, PollContext()) as poller:
+            return [row for _, batch in poller.rows_of(part, batches, Tally(part.days)) for row in batch.to_pylist()]
+
+    assert len(read("1500-02-28", old_dates=True)) == 2
+    assert len(read("1582-10-15", old_dates=False)) == 2
+    with pytest.raises(DataError, match=r"'D'.* has a date before 1582-10-15, .* select it as text in a query"):
+        read("1582-10-14", old_dates=False)

@@ -53,8 +53,8 @@ def test_the_stream_is_the_table_by_default() -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"conn_id": "c", "snapshot": "replace"}, "set either table or query"),
-        (WHOLE | {"query": "SELECT 1"}, "set either table or query"),
+        ({"conn_id": "c", "snapshot": "replace"}, "set one of table, tables and query"),
+        (WHOLE | {"query": "SELECT 1"}, "set one of table, tables and query"),
         ({"conn_id": "c", "snapshot": "replace", "query": "SELECT 1", "key": ["a"]}, "a query has no name: set one"),
         ({"conn_id": "c", "snapshot": "replace", "query": "SELECT 1", "stream": "s"}, "a query has no primary key"),
         (WHOLE | {"table": "order lines"}, "stream: the table's name cannot be part"),

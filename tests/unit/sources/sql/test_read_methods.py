@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from itertools import product
 from pathlib import Path
 from typing import Any
@@ -29,10 +30,16 @@ VALUES: dict[str, Any] = {
     "day_column_unit": "seconds",
     "db_timezone": "US/Pacific",
     "snapshot_mode": "when_needed",
+    "start": "1",
+    "end": "9",
+    "nulls": "fail",
+    "overlap": 1,
     "parallel_chunks": 2,
     "consistency": "chunk",
     "lookback_days": 1,
 }
+NUMBERS = {"start": "1", "end": "9", "overlap": 1}
+TIMES = {"start": "2026-01-01", "end": "2026-02-01", "overlap": dt.timedelta(hours=1)}
 MODES = [way for way in READ_METHODS if way.option == "mode"]
 
 
@@ -61,7 +68,8 @@ def test_each_option_is_needed_allowed_or_refused_as_the_table_says(method: Read
         del options[option]
         assert made(options) == f"{option}: {method} needs it"
     else:
-        problem = made(options | {option: VALUES[option]})
+        values = VALUES | (TIMES if "timestamp" in method.value else NUMBERS)
+        problem = made(options | {option: values[option]})
         assert (not problem) if cell == "yes" else problem.startswith(option)
 
 
@@ -86,7 +94,7 @@ def test_one_error_names_all_options_that_do_not_go_with_a_way() -> None:
     problem = made(
         {"conn_id": "c", "table": "t", "snapshot": "daily"} | {name: VALUES[name] for name in METHOD_OPTIONS[:-1]}
     )
-    assert [part.split(":")[0] for part in problem.split("; ")] == list(METHOD_OPTIONS[:6])
+    assert [part.split(":")[0] for part in problem.split("; ")] == list(METHOD_OPTIONS[:10])
 
 
 def cells(*texts: str) -> str:

@@ -9,7 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, OvertakenError
+from airflow_provider_connect.sinks._delta.merge import eraser
 from airflow_provider_connect.sinks._delta.merge.eraser import MergedDayRewrite, MergeEraser
+from airflow_provider_connect.sinks._delta.merge.tombstones import tombstones_file
+from tests.equipment.delta.lab import age
 from tests.equipment.delta.merging import DAYS, MergeLab
 
 
@@ -101,3 +104,43 @@ def test_an_erase_of_a_merged_snapshot_leaves_the_rows_of_other_days(tmp_path: P
     assert lab.ledger.newest(DAYS[1], "snapshot").rows == 1
     lab.put(DAYS[2], [(3, "c", 6.0)], kind="snapshot")
     assert lab.shown() == [(3, "c")]
+
+
+def test_an_erase_that_loses_a_race_leaves_no_file_of_tombstones(
+    lab: MergeLab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole, pending = eraser.commit, [True]
+
+    def commit(*given: Any, **named: Any) -> None:
+        if pending and pending.pop():
+            lab.put(DAYS[2], [(9, "c", None, True)])
+        whole(*given, **named)
+
+    monkeypatch.setattr(eraser, "commit", commit)
+    lab.publisher.erase("id", ["5"], "day")
+    named = tombstones_file(lab.ledger.view())
+    assert sorted(tombstone_ids(lab)) == [5, 6, 6, 9], "the file that the other merge replaced is left to a sweep"
+    age(lab.root)
+    lab.sweep()
+    assert [str(path.relative_to(lab.root)) for path in lab.root.glob("_connect/tombstones/*")] == [named]
+    assert sorted(tombstone_ids(lab)) == [6, 9]
+
+
+def test_a_sweep_deletes_the_tombstones_of_a_killed_erase(lab: MergeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    def die(*_: object, **__: object) -> None:
+        raise KilledError
+
+    with monkeypatch.context() as killed:
+        killed.setattr(eraser, "commit", die)
+        with pytest.raises(KilledError):
+            lab.publisher.erase("id", ["5"], "day")
+    assert sorted(tombstone_ids(lab)) == [5, 6, 6]
+    age(lab.root)
+    lab.sweep()
+    assert sorted(tombstone_ids(lab)) == [5, 6]
+    lab.publisher.erase("id", ["5"], "day")
+    assert tombstone_ids(lab) == [6]
+
+
+class KilledError(BaseException):
+    """The process is dead: nothing catches this."""

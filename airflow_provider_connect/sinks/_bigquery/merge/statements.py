@@ -1,9 +1,7 @@
-"""SQL of write mode ``merge``: one row for each key, whatever the order in which days are published.
+"""SQL of write mode ``merge``: one row for each key, in whatever order days are published.
 
 The row with the higher ``newest_by`` wins. If both are equal, or without that option, the row of the later day wins.
-NULL and NaN are lower than any value. Staged rows are first reduced to one for each key, among equal ones the last.
-
-Tombstones remember the keys that ``delete_where`` deleted, so an older day published later does not bring them back.
+NULL and NaN are lower than any value.
 """
 
 # ruff: noqa: S608 - every value in SQL passes literal(), every name quoted() or Place
@@ -30,10 +28,7 @@ def keyless_staged_sql(plan: PublishPlan, merge: MergeRule) -> str:
 
 
 def merge_statements(plan: PublishPlan, merge: MergeRule) -> list[str]:
-    """Return the statements that merge a staged day into the target.
-
-    With soft deletes, inserted rows are marked as not deleted. :mod:`.snapshot` marks existing rows.
-    """
+    """Return the statements that merge a staged day into the target."""
     day, stream, newest_rows = plan.row.day, str(plan.key), _newest_rows_sql(plan, merge)
     statements = []
     deleted = "FALSE"
@@ -88,7 +83,6 @@ def _same_key_condition(merge: MergeRule, alias: str) -> str:
 
 
 def _is_newer(merge: MergeRule, alias: str, day: dt.date) -> str:
-    """Return the SQL condition that a key's newest staged row may replace the existing row."""
     by_day = f"({alias}.`day` IS NULL OR {alias}.`day` <= {literal(day)})"
     if merge.newest_by is None:
         return by_day

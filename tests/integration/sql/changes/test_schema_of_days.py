@@ -85,11 +85,19 @@ def test_a_table_that_changes_between_days_is_followed_or_refused_by_contract(
 
     either.run(f"ALTER TABLE t {'ALTER a TYPE' if is_postgres else 'MODIFY a'} numeric(12,4)")
     add(either, 4, DAYS[4])
-    for contract in ("freeze", "evolve"):
-        kind, message = outcome(loads.run(DAYS[4], schema_contract=contract))
-        assert kind == "ConfigError"
-        assert "column 'a' is decimal(10,2) in the table and decimal(12,4) now" in message
+    kind, message = outcome(loads.run(DAYS[4], schema_contract="freeze"))
+    assert kind == "ConfigError"
+    assert "column 'a' is decimal(10,2) in the table and decimal(12,4) now" in message
     assert len(loads.rows()) == 4
+    assert outcome(loads.run(DAYS[4])) == ("", "")
+    assert [row["a"] for row in loads.rows()][:4] == [Decimal("1.5")] * 4
+
+    either.run(f"ALTER TABLE t {'ALTER a TYPE' if is_postgres else 'MODIFY a'} numeric(9,2)")
+    add(either, 5, DAYS[5])
+    kind, message = outcome(loads.run(DAYS[5]))
+    assert kind == "ConfigError"
+    assert "column 'a' is decimal(12,4) in the table and decimal(9,2) now" in message
+    assert len(loads.rows()) == 5
 
 
 def test_a_day_staged_before_the_table_was_altered_is_not_published(
@@ -143,3 +151,15 @@ def test_a_primary_key_that_is_dropped_is_told_and_rows_are_loaded_without_a_key
     assert any("rows have no key any more, it was (id: n)" in text for text in report.warnings), report.warnings
     assert outcome(loads.run(DAYS[0])) == ("", ""), "an earlier day is loaded again"
     assert [(row["id"], row["record_key"] is None) for row in loads.rows()] == [(1, True), (2, True)]
+
+
+def test_times_of_day_and_names_that_delta_has_not_are_loaded_as_the_options_say(
+    either: OwnDatabase, tmp_path: Path
+) -> None:
+    loads = Loads(either, tmp_path)
+    name = '"a b"' if either.server.conn_type == "postgres" else "`a b`"
+    either.run(f"CREATE TABLE t (id int PRIMARY KEY, at timestamp NULL, {name} time(6))")
+    either.run("INSERT INTO t VALUES (1, '2026-10-05 12:00:00', '01:02:03.000004')")
+    assert "names='safe', or with shape=" in outcome(loads.run(DAYS[0]))[1]
+    assert outcome(loads.run(DAYS[0], names="safe", types="safe")) == ("", "")
+    assert [row["a_b"] for row in loads.rows()] == ["01:02:03.000004"]

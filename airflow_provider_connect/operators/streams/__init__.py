@@ -1,0 +1,1 @@
+"""A task of many streams in one Spark application."""

@@ -1,0 +1,1 @@
+"""Write mode ``merge``: its statements, and the tables that it may write."""

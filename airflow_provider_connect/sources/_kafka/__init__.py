@@ -1,0 +1,1 @@
+"""Workshop of the Kafka source."""

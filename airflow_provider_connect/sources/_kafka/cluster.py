@@ -1,0 +1,112 @@
+"""Asks a cluster for the selected topics: ids, partitions, and readable offsets."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING, Any
+
+from airflow_provider_connect.clients.kafka.connection import make_admin_client
+from airflow_provider_connect.clients.kafka.errors import ClientErrors, UnknownTopicError, translate_kafka_errors
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.patience import Patience
+from airflow_provider_connect.sources._kafka.options import KafkaOptions
+from airflow_provider_connect.sources._kafka.positions import identity_of
+from airflow_provider_connect.sources._kafka.spans import PartitionBounds, TopicState
+
+if TYPE_CHECKING:
+    from confluent_kafka.admin import AdminClient
+
+_INTERNAL = "__"
+_LOOK_SECONDS = 0.2
+Offsets = dict[tuple[str, int], int]
+
+
+class Cluster:
+    """Questions to one cluster.
+
+    :raises ConfigError: the connection is wrong, a topic is missing or hidden, or the user lacks a right.
+    :raises RetriableError: no broker answers.
+    """
+
+    def __init__(self, connection: Connection, timeout_seconds: float) -> None:
+        self._errors = ClientErrors()
+        self._admin: AdminClient = make_admin_client(connection, self._errors)
+        self._timeout_seconds = timeout_seconds
+
+    def topic_names(self, options: KafkaOptions) -> list[str]:
+        """Return the selected topics: those of the option, or all that match the pattern."""
+        if options.topics is not None:
+            return sorted(set(options.topics))
+        with translate_kafka_errors("listing topics", self._errors):
+            names = self._admin.list_topics(timeout=self._timeout_seconds).topics
+        pattern = re.compile(options.topics_pattern or "")
+        selected = sorted(name for name in names if pattern.fullmatch(name) and not name.startswith(_INTERNAL))
+        if not selected:
+            raise ConfigError(
+                f"topics_pattern={options.topics_pattern!r} matches none of the cluster's {len(names)} topics that the "
+                "user may describe. Correct the pattern, or give the user DESCRIBE on the topics"
+            )
+        return selected
+
+    def topic_identities(self, names: list[str]) -> dict[str, tuple[str, list[int]]]:
+        """Return identity and partitions of each topic."""
+        from confluent_kafka import TopicCollection
+
+        futures = self._admin.describe_topics(TopicCollection(names), request_timeout=self._timeout_seconds)
+        descriptions = {}
+        for name, future in futures.items():
+            try:
+                with translate_kafka_errors(f"asking for topic {name!r}", self._errors):
+                    descriptions[name] = future.result()
+            except UnknownTopicError:
+                raise ConfigError(
+                    f"topic {name!r} does not exist, or is hidden from the connection's user. Correct topics=, create "
+                    "the topic, or give the user DESCRIBE and READ on it"
+                ) from None
+        return {
+            name: (identity_of(name, str(topic.topic_id)), sorted(partition.id for partition in topic.partitions))
+            for name, topic in descriptions.items()
+        }
+
+    def topic_states(self, names: list[str], wait_seconds: float = 0) -> list[TopicState]:
+        """Return the topics with the bounds of their partitions.
+
+        The stable ends are asked for until they reach the log's ends of the first answer, or the wait is over.
+        """
+        topics = self.topic_identities(names)
+        keys = [(name, number) for name, (_, numbers) in topics.items() for number in numbers]
+        first_offsets = self._list_offsets(keys, "earliest")
+        log_ends = self._list_offsets(keys, "latest")
+        stable_ends = self._list_offsets(keys, "latest", committed=True)
+        patience = Patience(wait_seconds, (_LOOK_SECONDS,))
+        while any(stable_ends[key] < log_ends[key] for key in keys) and patience.wait_and_poll():
+            stable_ends = self._list_offsets(keys, "latest", committed=True)
+        return [
+            TopicState(
+                name,
+                identity,
+                {
+                    number: PartitionBounds(
+                        first_offsets[name, number], stable_ends[name, number], log_ends[name, number]
+                    )
+                    for number in numbers
+                },
+            )
+            for name, (identity, numbers) in topics.items()
+        ]
+
+    def _list_offsets(self, keys: list[tuple[str, int]], which: str, *, committed: bool = False) -> Offsets:
+        from confluent_kafka import IsolationLevel, TopicPartition
+        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
+
+        spec: Any = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()  # type: ignore[no-untyped-call]
+        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+        requests = {TopicPartition(topic, number): spec for topic, number in keys}
+        with translate_kafka_errors("asking for the topics' offsets", self._errors):
+            answers = self._admin.list_offsets(requests, isolation_level=level, request_timeout=self._timeout_seconds)
+            offsets = {(key.topic, key.partition): future.result().offset for key, future in answers.items()}
+        # confluent-kafka 2.16 returns a negative offset instead of an error if a call fails.
+        if any(offset < 0 for offset in offsets.values()):
+            raise RetriableError("a broker did not return the offsets of all partitions")
+        return offsets

@@ -1,0 +1,136 @@
+"""Polls topics: fixes an increment's offsets on the driver, and reads its ranges on the executors."""
+
+from __future__ import annotations
+
+import datetime as dt
+import logging
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, closing
+from typing import TYPE_CHECKING
+
+from airflow_provider_connect.capabilities.poller import Follows
+from airflow_provider_connect.clients.kafka.connection import registry_connection
+from airflow_provider_connect.clients.kafka.registry import RegistryClient
+from airflow_provider_connect.connection import Connection
+from airflow_provider_connect.errors import ConfigError
+from airflow_provider_connect.polling.days import require_begun
+from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
+from airflow_provider_connect.sources._kafka.cluster import Cluster
+from airflow_provider_connect.sources._kafka.consumer import open_consumer
+from airflow_provider_connect.sources._kafka.options import KafkaOptions
+from airflow_provider_connect.sources._kafka.positions import Position
+from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
+from airflow_provider_connect.sources._kafka.registered import AvroReader
+from airflow_provider_connect.sources._kafka.rows import RowBuilder, schema_of
+from airflow_provider_connect.sources._kafka.spans import next_increment, same_increment
+from airflow_provider_connect.window import Day
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from airflow_provider_connect.polling.tally import Tally
+
+_LOG = logging.getLogger("airflow_provider_connect.sources.kafka")
+
+
+class KafkaPoller(Poller, Follows):
+    """Polls the selected topics of one cluster."""
+
+    def __init__(self, options: KafkaOptions, connection: Connection) -> None:
+        self._options = options
+        self._connection = connection
+        self._lock = threading.Lock()
+        self._ranges: dict[Day, Sequence[OffsetRange]] = {}
+
+    def close(self) -> None:
+        """Nothing stays open between calls."""
+
+    def schema(self) -> pa.Schema:
+        """Return the schema of the rows. Asks nothing of the cluster."""
+        return schema_of(self._options)
+
+    def follow(self, day: Day, after: str | None, to: str | None) -> str:
+        """Fix the offsets that a day's run reads. Returns the position after them.
+
+        :raises ConfigError: a topic is missing, the position is not Kafka's, or records are lost (``on_lost``).
+        """
+        options = self._options
+        cluster = Cluster(self._connection, options.timeout_seconds)
+        names = cluster.topic_names(options)
+        begin = None if after is None else Position.parse(after)
+        if to is None:
+            states = cluster.topic_states(names, options.transaction_wait_seconds)
+            increment = next_increment(states, begin, options.start, options.on_lost)
+        else:
+            increment = same_increment(cluster.topic_states(names), begin, Position.parse(to), options.start)
+        for warning in increment.warnings:
+            _LOG.warning("%s", warning)
+        with self._lock:
+            self._ranges[day] = increment.ranges
+        return increment.end.text()
+
+    def plan(self, days: Sequence[Day]) -> list[InputPartition]:
+        """Return partitions of about ``records_per_task`` offsets. Without :meth:`follow`, all records so far.
+
+        :raises ConfigError: the day is in another zone, or has not begun.
+        """
+        (day,) = days
+        require_begun(day, self._options.zone, dt.datetime.now(dt.UTC))
+        with self._lock:
+            ranges = self._ranges.get(day)
+        if ranges is None:
+            self.follow(day, None, None)
+            ranges = self._ranges[day]
+        return [
+            InputPartition(days=(day,), index=index, params={"ranges": [list(offset_range) for offset_range in part]})
+            for index, part in enumerate(deal_out(ranges, self._options.records_per_task))
+        ]
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a partition's ranges.
+
+        :raises RetriableError: the brokers do not answer, or a range cannot be read to its end in time. A
+            :class:`.PlanGoneError` if a topic was made again since the plan.
+        :raises ConfigError: credentials or rights are wrong, or records were deleted since the plan.
+        :raises DataError: a record cannot be read, and ``errors_tolerance`` does not allow it.
+        """
+        (day,) = part.days
+        ranges = [OffsetRange(*values) for values in part.params["ranges"]]
+        self._require_same_topics(ranges)
+        reads_headers = "headers" in self._options.own_columns
+        with ExitStack() as stack:
+            builder = RowBuilder(self._options, self._open_avro_reader(stack))
+            reader = stack.enter_context(open_consumer(self._connection, ranges, reads_headers=reads_headers))
+            for records in reader.read(self._options.timeout_seconds):
+                tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
+                batch = builder.build(records, tally)
+                if batch.num_rows:
+                    yield day, batch
+        self._require_same_topics(ranges)
+
+    def _open_avro_reader(self, stack: ExitStack) -> AvroReader | None:
+        """Return a reader of Avro, whose registry the stack closes. None if no record is Avro.
+
+        :raises ConfigError: the connection names no registry.
+        """
+        if "avro" not in (self._options.key_converter, self._options.value_converter):
+            return None
+        connection = registry_connection(self._connection)
+        if connection is None:
+            raise ConfigError(
+                f"connection {self._connection.conn_id!r}: converter 'avro' needs schema.registry.url in the extra"
+            )
+        registry = RegistryClient(connection, self._options.timeout_seconds)
+        return AvroReader(stack.enter_context(closing(registry)))
+
+    def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:
+        """Check that no topic was deleted and made again since the plan: its offsets would be those of other records.
+
+        :raises PlanGoneError: a topic has another id.
+        """
+        ids = {offset_range.topic: offset_range.identity for offset_range in ranges}
+        cluster = Cluster(self._connection, self._options.timeout_seconds)
+        for name, (identity, _) in cluster.topic_identities(sorted(ids)).items():
+            if identity != ids[name]:
+                raise PlanGoneError(f"topic {name!r} was deleted and made again since the plan of this run")

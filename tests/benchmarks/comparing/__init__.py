@@ -1,0 +1,1 @@
+"""What `make benchmark BASE=…` measures, and its rule for a worse figure."""
