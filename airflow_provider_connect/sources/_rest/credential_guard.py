@@ -41,9 +41,11 @@ def credential_problems(request: Request, paging_names: Collection[str]) -> Iter
         ("body", request.body, _LIKE_CREDENTIALS),
         ("body", request.form, _LIKE_CREDENTIALS),
     ]
+    allowed_headers = {name.lower() for name in allowed_names}
     for location, fields, like_credentials in locations:
         for name, value in _named_values(fields):
-            if name not in allowed_names and _is_literal(value) and like_credentials.fullmatch(name.lower()):
+            is_allowed = name.lower() in allowed_headers if location == "header" else name in allowed_names
+            if not is_allowed and _is_literal(value) and like_credentials.fullmatch(name.lower()):
                 yield (
                     f"{name!r} looks like a credential. Move it to the connection, into the extra field credentials: "
                     f'{{"{location}": {{"{name}": "…"}}}}. If it is none, add the name to request.public'

@@ -68,7 +68,7 @@ def test_a_parameter_that_is_a_credential_cannot_be_public(name: str) -> None:
         ({"params": {"key": 7, "token": ""}, "public": ["key"]}, None),
         ({"body": {"token": True}}, None),
         ({"headers": {"Idempotency-Key": "a", "X-Auth-Token": "{day.start:date}"}}, None),
-        ({"headers": {"X-Sync-Token": "full"}, "public": ["X-Sync-Token"]}, None),
+        ({"headers": {"X-Sync-Token": "full"}, "public": ["x-sync-token"]}, None),
         ({"headers": {"X-Auth-Token": "{{ var.value.shop_token }}"}}, None),
         ({"body": {"token": "first"}}, Cursor(at="next", put="token", ends="no_token")),
         ({"form": {"key": "{day.start:date}"}}, None),
