@@ -18,13 +18,15 @@ _OWNERS = "x|api|app|application|auth|access|refresh|client|consumer|private|ses
 _LIKE_CREDENTIALS = re.compile(
     rf"((({_OWNERS})[-_]?)*(secret|token|key|password|passphrase)([-_]?key)?|passwd|pwd|credentials?)"
 )
+_HEADER_LIKE_CREDENTIALS = re.compile(rf"{_LIKE_CREDENTIALS.pattern}|.+[-_](token|secret|password|signature)")
+"""Headers of vendors too, such as X-Shopify-Access-Token. Idempotency-Key is none."""
 
 
 def credential_problems(request: Request, paging_names: Collection[str]) -> Iterator[str]:
     """Yield a problem for each credential in a request, without its value.
 
-    Refused are headers and params that hold only credentials, and literal texts with a name like a credential's. Names
-    in ``request.public`` pass.
+    Refused are headers and params that hold only credentials, and literal texts and numbers with a name like a
+    credential's. Names in ``request.public`` pass.
 
     :param paging_names: names that the paging uses, which pass too.
     """
@@ -33,27 +35,37 @@ def credential_problems(request: Request, paging_names: Collection[str]) -> Iter
         if _ONLY_CREDENTIALS.fullmatch(name.lower()):
             yield f"{name!r} is a credential. Move it to the connection"
             allowed_names.add(name)
-    parts = {"query": request.params, "body": request.body, "form": request.form}
-    for part, fields in parts.items():
-        for name, value in _named_texts(fields):
-            is_literal = value != "" and not placeholders_in(value)
-            if name not in allowed_names and is_literal and _LIKE_CREDENTIALS.fullmatch(name.lower()):
-                location = "query" if part == "query" else "body"
+    locations = [
+        ("header", request.headers, _HEADER_LIKE_CREDENTIALS),
+        ("query", request.params, _LIKE_CREDENTIALS),
+        ("body", request.body, _LIKE_CREDENTIALS),
+        ("body", request.form, _LIKE_CREDENTIALS),
+    ]
+    allowed_headers = {name.lower() for name in allowed_names}
+    for location, fields, like_credentials in locations:
+        for name, value in _named_values(fields):
+            is_allowed = name.lower() in allowed_headers if location == "header" else name in allowed_names
+            if not is_allowed and _is_literal(value) and like_credentials.fullmatch(name.lower()):
                 yield (
                     f"{name!r} looks like a credential. Move it to the connection, into the extra field credentials: "
                     f'{{"{location}": {{"{name}": "…"}}}}. If it is none, add the name to request.public'
                 )
 
 
-def _named_texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    if isinstance(value, str) and name:
+def _is_literal(value: str | float) -> bool:
+    return not isinstance(value, str) or (value != "" and not placeholders_in(value))
+
+
+def _named_values(value: Any, name: str = "") -> Iterator[tuple[str, str | float]]:
+    """Yield each text and number with the name of its field. Booleans are no credentials."""
+    if isinstance(value, str | int | float) and not isinstance(value, bool) and name:
         yield name, value
     elif isinstance(value, Mapping):
         for inner_name, inner in value.items():
-            yield from _named_texts(inner, str(inner_name))
+            yield from _named_values(inner, str(inner_name))
     elif isinstance(value, list | tuple):
         for inner in value:
-            yield from _named_texts(inner, name)
+            yield from _named_values(inner, name)
 
 
 def publish_templated_names(rendered: Any, declared: Any) -> Any:
@@ -64,9 +76,9 @@ def publish_templated_names(rendered: Any, declared: Any) -> Any:
     plain = declared.model_dump() if isinstance(declared, Request) else declared
     if not isinstance(plain, Mapping) or not isinstance(rendered, Mapping):
         return rendered
-    names = sorted({name for name in _templated_names(plain) if _LIKE_CREDENTIALS.fullmatch(name.lower())})
+    names = sorted({name for name in _templated_names(plain) if _HEADER_LIKE_CREDENTIALS.fullmatch(name.lower())})
     return {**rendered, "public": [*rendered.get("public", ()), *names]} if names else rendered
 
 
 def _templated_names(fields: Any) -> Iterator[str]:
-    return (name for name, value in _named_texts(fields) if has_template(value))
+    return (name for name, value in _named_values(fields) if isinstance(value, str) and has_template(value))

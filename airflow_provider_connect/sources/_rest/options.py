@@ -180,6 +180,7 @@ def _paging_problems(options: RestOptions) -> list[str]:
     ]
     paging_names = {name for name in paging_params if name is not None}
     paging_names |= set(path_steps(put or "")[-1:])
+    paging_names |= {name for name in (getattr(paging, "send_header", None),) if name is not None}
     problems += [f"request: {problem}" for problem in credential_problems(request, paging_names)]
     if options.count is not None and options.count.request is not None:
         problems += [f"count.request: {problem}" for problem in credential_problems(options.count.request, ())]

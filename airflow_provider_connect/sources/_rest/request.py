@@ -32,8 +32,8 @@ class Request(Declared):
     public: tuple[str, ...] = Field(
         default=(),
         examples=[["key"]],
-        description="Names of params and fields that look like credentials and are none. By default a text there is "
-        "refused.",
+        description="Names of headers, params and fields that look like credentials and are none. By default a text or "
+        "number there is refused.",
     )
 
     @model_validator(mode="after")
