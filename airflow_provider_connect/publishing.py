@@ -81,8 +81,10 @@ def is_unchanged(publish: Publish, newest: LedgerRow | None) -> bool:
 def confirmed_row(publish: Publish, newest: LedgerRow | None, erased: int = 0) -> LedgerRow:
     """Return a day's ledger row with one more confirmation.
 
-    Pure. Called in the sink's confirmation step, if this intent is not published yet. ``newest`` and ``erased`` are
-    read in that step.
+    Pure. Called in the sink's confirmation step, if this intent is not published yet.
+
+    :param newest: the day's row, read in that step.
+    :param erased: version of the stream's erase list, read in that step.
 
     :raises OvertakenError: another attempt has published or confirmed the day since this one read the ledger.
     """

@@ -20,7 +20,7 @@ _ERROR_LINE = re.compile(r"^(?:[\w]+\.)*(\w+: .*)", re.DOTALL | re.MULTILINE)
 
 @dataclass
 class DagFiles:
-    """DAGs by id, and the errors of files that cannot be imported by file name."""
+    """DAGs by id, and by file name the errors of files that cannot be imported."""
 
     dags: dict[str, Any] = field(default_factory=dict)
     import_errors: dict[str, str] = field(default_factory=dict)

@@ -246,7 +246,7 @@ class _DayFinder:
         return day if day in holders else None
 
     def _day_by_value(self, message: Message, day_of: DayOf, holders: tuple[PublishedDay, ...]) -> PublishedDay | None:
-        """Return the day in the record's value, or else the only day with records around it."""
+        """Return the day in the record's value, else the only day whose records stand before and after it, or None."""
         undivided_day = next((day for day in holders if day in self._undivided_days), None)
         if undivided_day is not None and message.value() is None:
             return undivided_day

@@ -59,7 +59,7 @@ class RefusedRow:
 class RowsError(DataError):
     """BigQuery refused rows of a request, and stored nothing of it.
 
-    :param rows: the named rows, at most a few hundred.
+    :param rows: the refused rows that BigQuery's answer names, at most a few hundred.
     """
 
     def __init__(self, message: str, rows: Sequence[RefusedRow]) -> None:

@@ -52,12 +52,12 @@ def example_pair(source: Source, sink: Sink) -> ConnectorPair:
 def add_stream_outlet(
     outlets: Any, sink: Sink, asset: Asset | AssetAlias | None, events: AssetEvents
 ) -> tuple[list[Any], Asset | AssetAlias]:
-    """Add the outlet of a task with many streams. Returns the outlets and the outlet.
+    """Add the outlet of a task with many streams. Returns all outlets, and the added one.
 
     It is the user's asset or alias, else an alias for the assets of all streams, because Airflow accepts events of
     assets that a run finds only through an alias.
 
-    :raises ConfigError: the task should emit an event for each day.
+    :raises ConfigError: ``events`` asks for an event for each day, which a task with many streams does not emit.
     """
     if events == "day":
         raise ConfigError("asset_events='day' needs one asset, and each of many tables has its own. Leave it out")

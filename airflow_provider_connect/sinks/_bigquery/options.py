@@ -64,7 +64,9 @@ def _require_table(table: str) -> None:
     if template and (problem := template_problem(template)):
         raise ValueError(problem)
     if "." in template.rpartition("}")[2]:
-        raise ValueError(f"{table!r}: a column may only be a part of the table's name, such as 'analytics.{{event}}'")
+        raise ValueError(
+            f"{table!r}: a column may stand in the table's name, not in project or dataset, such as 'analytics.{{event}}'"
+        )
     try:
         table_ref = TableRef.parse(head_of(table), "the-connections-own")
     except ConfigError as error:

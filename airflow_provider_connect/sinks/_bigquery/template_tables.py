@@ -115,9 +115,9 @@ class TemplateTables:
     known: frozenset[str]
 
     def ensure(self, names: Iterable[str]) -> dict[str, PreparedTarget]:
-        """Create the tables, or add the head's columns.
+        """Create the tables, or add the columns of the template's head table, which has those of all tables.
 
-        :raises ConfigError: a lost or foreign table.
+        :raises ConfigError: a table has vanished, or is not of this stream.
         :raises DataError: a column has another type.
         """
         return self._map_tables(self._ensure, names)

@@ -305,6 +305,6 @@ def require_writable(path: str) -> None:
     existing_folder = existing_folder if existing_folder.exists() else existing_folder.parent
     if not os.access(existing_folder, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"{existing_folder} cannot be written by user {getpass.getuser()!r}, who runs this command. "
+            f"{existing_folder} cannot be written by user {getpass.getuser()!r} of this command. "
             "Give the tasks' user the permission, or choose another path"
         )

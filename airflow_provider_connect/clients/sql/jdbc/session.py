@@ -147,7 +147,9 @@ class JdbcDatabase(Database):
         """Write a value. Dates and times have JDBC's escape form."""
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
-                raise ConfigError("an instant cannot be written for every database: cast the column in a query")
+                raise ConfigError(
+                    "a time with a zone has no literal that every database reads: cast the column to a time without a zone in a query"
+                )
             return f"{{ts '{value.isoformat(sep=' ', timespec='microseconds')}'}}"
         if isinstance(value, dt.date):
             return f"{{d '{value.isoformat()}'}}"

@@ -153,7 +153,9 @@ class MySQL(Database):
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return columns from the information schema, or a query's from the optimizer."""
         if isinstance(table_or_query, Query):
-            fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, shows_syntax=True)]
+            fields = [
+                (field.name, type_name(field)) for field in self._fields(table_or_query, quotes_syntax_errors=True)
+            ]
             charsets = (
                 self._charsets(table_or_query)
                 if any(kind in QUERIED_TEXTS for _, kind in fields)
@@ -202,9 +204,9 @@ class MySQL(Database):
         names: dict[int, str] = dict(self.rows(catalog.CHARSETS_QUERY, "reading the character sets"))
         return [names.get(number, UNKNOWN_CHARSET) for number in numbers]
 
-    def _fields(self, query: Query, *, shows_syntax: bool = False) -> list[Any]:
+    def _fields(self, query: Query, *, quotes_syntax_errors: bool = False) -> list[Any]:
         with (
-            self._translate_errors("describing the query", shows_syntax=shows_syntax),
+            self._translate_errors("describing the query", quotes_syntax_errors=quotes_syntax_errors),
             contextlib.closing(stream_cursor(self._session)) as rows,
         ):
             rows.execute(self.select("*", self.relation(query), limit=0))
@@ -368,14 +370,16 @@ class MySQL(Database):
         self._session.close()
 
     @contextlib.contextmanager
-    def _translate_errors(self, action: str, *, shows_syntax: bool = False) -> Iterator[None]:
+    def _translate_errors(self, action: str, *, quotes_syntax_errors: bool = False) -> Iterator[None]:
         import pymysql
 
         try:
             yield
         except pymysql.MySQLError as error:
             subject = f"{self._label}: {action}"
-            raise sql_error(error, subject, is_cancelled=self._is_cancelled, shows_syntax=shows_syntax) from None
+            raise sql_error(
+                error, subject, is_cancelled=self._is_cancelled, quotes_syntax_errors=quotes_syntax_errors
+            ) from None
         except (AttributeError, OSError, ValueError):
             if self._session.open:
                 raise

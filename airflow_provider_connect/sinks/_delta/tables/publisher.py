@@ -30,7 +30,7 @@ class TablesPublisher(LakePublisher):
 
     @property
     def ledger(self) -> TablesLedger:
-        """The ledger in the head's log."""
+        """The ledger, in the log of the head: the template's table without rows."""
         return TablesLedger(self._options, self._key)
 
     def _problems(self, schema: pa.Schema, kind: SourceKind) -> list[str]:
