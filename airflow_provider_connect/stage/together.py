@@ -17,7 +17,7 @@ _FEW_CALLS = 16
 
 
 def call_together(folder: Folder, function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
-    """Yield the function's result for each item, in order. The calls overlap, unless a local disk has only a few items."""
+    """Yield the function's result for each item, in order. The calls overlap, except for few items on a local disk."""
     if folder.is_local and len(items) <= _FEW_CALLS:
         yield from map(function, items)
         return

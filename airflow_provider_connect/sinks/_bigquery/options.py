@@ -65,7 +65,8 @@ def _require_table(table: str) -> None:
         raise ValueError(problem)
     if "." in template.rpartition("}")[2]:
         raise ValueError(
-            f"{table!r}: a column may stand in the table's name, not in project or dataset, such as 'analytics.{{event}}'"
+            f"{table!r}: a column may stand in the table's name, not in project or dataset, such as "
+            "'analytics.{event}'"
         )
     try:
         table_ref = TableRef.parse(head_of(table), "the-connections-own")

@@ -194,7 +194,7 @@ def require_transaction_time(options: KafkaOptions, rows: int, ledger: KafkaLedg
 
 
 def _fastest_rate(ledger: KafkaLedger) -> tuple[float, str, float]:
-    """Return rows per second of the fastest recent large day, a text that names the day, and the usable part of the timeout."""
+    """Return rows per second of the fastest recent large day, a text that names it, and the timeout's usable part."""
     rates_by_day = {
         row.day: row.rows / (row.counts["publish_ms"] / 1000)
         for row in (entry.row for entry in ledger.newest_entries(_MEASURED_DAYS))

@@ -220,7 +220,7 @@ def single_bound(request: Request, bounds: Bounds) -> str | None:
 
 
 def bounds_without_granularity(request: Request, bounds: Bounds) -> list[str]:
-    """Return the placeholders that need a granularity, because their bound is inclusive, if none is declared."""
+    """Return the placeholders whose bound is sent one step earlier, if the granularity of that step is not declared."""
     if bounds.granularity is not None:
         return []
     is_sent_earlier = {"day.start": bounds.start == "exclusive", "day.end": bounds.end == "inclusive"}

@@ -148,7 +148,8 @@ class JdbcDatabase(Database):
         if isinstance(value, dt.datetime):
             if value.tzinfo is not None:
                 raise ConfigError(
-                    "a time with a zone has no literal that every database reads: cast the column to a time without a zone in a query"
+                    "a time with a zone has no literal that every database reads: cast the column to a time without a "
+                    "zone in a query"
                 )
             return f"{{ts '{value.isoformat(sep=' ', timespec='microseconds')}'}}"
         if isinstance(value, dt.date):

@@ -68,11 +68,11 @@ def connecting_error(error: pymysql.MySQLError | OSError, label: str, secrets: S
 
 
 def sql_error(
-    error: pymysql.MySQLError, action: str, *, is_cancelled: bool = False, quotes_syntax_errors: bool = False
+    error: pymysql.MySQLError, action: str, *, is_cancelled: bool = False, quotes_sql: bool = False
 ) -> ConnectError:
     """Return the error for a failed statement.
 
-    :param quotes_syntax_errors: True if a syntax error may quote the SQL.
+    :param quotes_sql: True if a syntax error may quote the SQL.
     """
     import pymysql
 
@@ -93,7 +93,7 @@ def sql_error(
         kind = ConfigError
     elif number in _VALUE_ERRORS or isinstance(error, pymysql.DataError):
         kind = DataError
-    shows_text = number in _SHOWN_ERRORS or (quotes_syntax_errors and number == _SYNTAX_ERROR)
+    shows_text = number in _SHOWN_ERRORS or (quotes_sql and number == _SYNTAX_ERROR)
     server_text = f": {redact_tokens(str(error.args[-1]))}" if shows_text else ""
     advice = f": {_ADVICE[number]}" if number in _ADVICE else ""
     return kind(f"{action}: the MySQL server reports error {number} ({type(error).__name__}){server_text}{advice}")

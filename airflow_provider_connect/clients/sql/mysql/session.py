@@ -153,9 +153,7 @@ class MySQL(Database):
     def describe(self, table_or_query: Table | Query) -> list[SqlColumn]:
         """Return columns from the information schema, or a query's from the optimizer."""
         if isinstance(table_or_query, Query):
-            fields = [
-                (field.name, type_name(field)) for field in self._fields(table_or_query, quotes_syntax_errors=True)
-            ]
+            fields = [(field.name, type_name(field)) for field in self._fields(table_or_query, quotes_sql=True)]
             charsets = (
                 self._charsets(table_or_query)
                 if any(kind in QUERIED_TEXTS for _, kind in fields)
@@ -204,9 +202,9 @@ class MySQL(Database):
         names: dict[int, str] = dict(self.rows(catalog.CHARSETS_QUERY, "reading the character sets"))
         return [names.get(number, UNKNOWN_CHARSET) for number in numbers]
 
-    def _fields(self, query: Query, *, quotes_syntax_errors: bool = False) -> list[Any]:
+    def _fields(self, query: Query, *, quotes_sql: bool = False) -> list[Any]:
         with (
-            self._translate_errors("describing the query", quotes_syntax_errors=quotes_syntax_errors),
+            self._translate_errors("describing the query", quotes_sql=quotes_sql),
             contextlib.closing(stream_cursor(self._session)) as rows,
         ):
             rows.execute(self.select("*", self.relation(query), limit=0))
@@ -370,16 +368,14 @@ class MySQL(Database):
         self._session.close()
 
     @contextlib.contextmanager
-    def _translate_errors(self, action: str, *, quotes_syntax_errors: bool = False) -> Iterator[None]:
+    def _translate_errors(self, action: str, *, quotes_sql: bool = False) -> Iterator[None]:
         import pymysql
 
         try:
             yield
         except pymysql.MySQLError as error:
             subject = f"{self._label}: {action}"
-            raise sql_error(
-                error, subject, is_cancelled=self._is_cancelled, quotes_syntax_errors=quotes_syntax_errors
-            ) from None
+            raise sql_error(error, subject, is_cancelled=self._is_cancelled, quotes_sql=quotes_sql) from None
         except (AttributeError, OSError, ValueError):
             if self._session.open:
                 raise

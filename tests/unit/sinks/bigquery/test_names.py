@@ -223,8 +223,8 @@ def test_a_template_gives_a_table_for_each_event() -> None:
     ("options", "text"),
     [
         ({"table": "{event}"}, "BigQuery dataset ''"),
-        ({"table": "a.{event}.b"}, "may only be a part of the table's name"),
-        ({"table": "a{event}.b"}, "may only be a part of the table's name"),
+        ({"table": "a.{event}.b"}, "may stand in the table's name, not in project or dataset"),
+        ({"table": "a{event}.b"}, "may stand in the table's name, not in project or dataset"),
         ({"table": "a.{event}{day}"}, "must name one column"),
         ({"table": "a._{event}"}, "The first is a letter or digit"),
         ({"table": "a.{event}", "max_tables": 99}, "max_tables"),
