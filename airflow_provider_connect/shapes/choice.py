@@ -82,7 +82,7 @@ class Select(_Choice):
     columns: ColumnNames = Field(description="Columns to keep, in their new order.")
 
     def kept_columns(self, names: Sequence[str]) -> Sequence[str]:
-        """Return the named columns."""
+        """Return the option ``columns``."""
         return self.columns
 
 

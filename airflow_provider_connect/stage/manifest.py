@@ -161,9 +161,9 @@ class Manifest(Wire):
 
     @classmethod
     def read(cls, text: bytes, day: Day, attempt: str) -> Manifest:
-        """Read the manifest of an attempt. Only its own files are allowed.
+        """Read the manifest of an attempt.
 
-        :raises ValueError: no manifest of this version, day and attempt.
+        :raises ValueError: it has another version, day or attempt, or lists files of another attempt.
         """
         manifest = cls.model_validate_json(text)
         if (manifest.day, manifest.attempt) != (day, attempt) or not ATTEMPT_PATTERN.fullmatch(attempt):

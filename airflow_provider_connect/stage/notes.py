@@ -124,7 +124,7 @@ def newest_alarm(notes: Iterable[LedgerNote]) -> Alarm | None:
 
 
 def count_answers(notes: Iterable[LedgerNote], alarm: Alarm) -> int:
-    """Return the number of answers to an alarm."""
+    """Return how often a person has answered an alarm about lost rows."""
     return len(_answers(notes, alarm))
 
 

@@ -144,10 +144,10 @@ def _build_response(status: str, request_head: bytes) -> bytes:
 
 
 class Gate(Listener):
-    """Proxy that stops before each request and each answer.
+    """Proxy of a local server that calls a function before it passes on each request and each answer.
 
     :param behind: port of a local server.
-    :ivar stops: number of stops since :meth:`watch`.
+    :ivar stops: number of calls since :meth:`watch`.
     """
 
     def __init__(self, behind: int) -> None:

@@ -128,7 +128,7 @@ class EdgeCheck(Closable):
             self._values = None
 
     def start_parent(self) -> None:
-        """Start the records of the next parent."""
+        """Forget the records of the last parent: the next ones belong to the next parent."""
         self._last_key: bytes | None = None
         self._edge_key: bytes | None = None
         self.close()

@@ -69,9 +69,9 @@ def key_class(column: SqlColumn, arrow_type: pa.DataType) -> KeyClass:  # noqa: 
 
 
 def columns_before_prefix(primary: tuple[str, ...], indexes: Sequence[Index]) -> tuple[str, ...]:
-    """Return the key of a MySQL table in versions up to 1.0.0rc1.
+    """Return the key that this package's versions up to 1.0.0rc1 used for a MySQL table.
 
-    These are the primary key's columns before the first that is only partly indexed.
+    These are the primary key's columns before the first one of which the index has only a prefix.
     """
     indexed_keys = (index.columns for index in indexes if index.name == "PRIMARY" and not index.is_unique)
     return next((columns for columns in indexed_keys if columns == primary[: len(columns)]), primary)

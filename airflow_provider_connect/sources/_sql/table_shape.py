@@ -206,7 +206,9 @@ def day_column_clock(database: Database, column: SqlColumn, unit: DayColumnUnit 
             )
         return unit
     if unit is not None:
-        raise ConfigError(f"day_column_unit: {column.name!r} of type {column.type} is no whole number: leave it out")
+        raise ConfigError(
+            f"day_column_unit: column {column.name!r} has type {column.type}, no whole number. Remove the option"
+        )
     clock = clock_of_type(read_column.type)
     if clock is None:
         raise ConfigError(

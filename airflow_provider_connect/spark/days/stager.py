@@ -68,7 +68,9 @@ class PolledStager:
 
 
 def span_of(intake: Intake, day: Day, days: DaysToPoll) -> Span | None:
-    """Return the run's span of a day: its earlier one, or the rows after the stream's newest. None if no increment.
+    """Return the span that the run reads for a day: its own earlier span, or the rows after the stream's newest span.
+
+    None if the source reads no increments.
 
     :raises ConfigError: the ledger has no position to continue from.
     """

@@ -83,7 +83,7 @@ def test_a_day_column_of_whole_numbers_counts_from_1970(read: Read, unit: str, f
 
 
 def test_a_unit_of_a_day_column_that_is_no_whole_number_is_refused(read: Read) -> None:
-    with pytest.raises(ConfigError, match="day_column_unit: 'at' of type timestamp is no whole number: leave it out"):
+    with pytest.raises(ConfigError, match="day_column_unit: column 'at' has type timestamp, no whole number"):
         read(EVENTS, table="events", day_column="at", day_column_unit="seconds")
 
 
