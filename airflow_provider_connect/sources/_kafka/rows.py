@@ -32,6 +32,7 @@ KEY_COLUMN = f"{PREFIX}key"
 VALUE_COLUMN = "value"
 _MAX_MILLISECONDS = 253_402_300_799_999
 """The end of the year 9999. A producer may write nanoseconds by mistake."""
+_MIN_MILLISECONDS = -62_135_596_800_000
 
 
 class Decoded(NamedTuple):
@@ -82,8 +83,11 @@ class RowBuilder:
     def _decode(self, record: Record, tally: Tally) -> Decoded | None:
         options = self._options
         try:
-            if "timestamp" in options.own_columns and (record.timestamp_ms or 0) > _MAX_MILLISECONDS:
-                raise BadRecordError("the record's timestamp is later than the year 9999")
+            if "timestamp" in options.own_columns:
+                if (record.timestamp_ms or 0) > _MAX_MILLISECONDS:
+                    raise BadRecordError("the record's timestamp is later than the year 9999")
+                if (record.timestamp_ms or 0) < _MIN_MILLISECONDS:
+                    raise BadRecordError("the record's timestamp is before the year 1")
             keys: Mapping[str, bytes] = {}
             key: Any = record.key
             if options.key_columns:
@@ -95,7 +99,8 @@ class RowBuilder:
             if not self._has_fields:
                 value = self._read_value(value_json)
                 return Decoded(record, key, keys, value, Fields({}, is_delete=record.value is None))
-            fields = value_fields(value_json, options.envelope, options.columns)
+            has_key_fields = bool(options.key_columns)
+            fields = value_fields(value_json, options.envelope, options.columns, has_key_fields=has_key_fields)
         except BadRecordError as error:
             self._reject(record, str(error), tally)
             return None
