@@ -228,6 +228,13 @@ def test_debezium_s_operations_become_rows_and_deletes(wrapped: bool) -> None:
     assert tally.counts == {"without_row": 2}
 
 
+def test_a_truncation_needs_no_key() -> None:
+    options: dict[str, Any] = {"key_converter": "json", "key_columns": {"id": "bigint"}, "columns": {"n": "string"}}
+    tally = Tally()
+    assert rows(record(debezium("t"), key=None), tally=tally, envelope="debezium", **options) == []
+    assert tally.counts == {"without_row": 1}
+
+
 @pytest.mark.parametrize("value", [{}, {"op": "x"}, debezium("u"), debezium("c", after=7)])
 def test_a_value_that_is_no_change_of_debezium_is_bad(value: Any) -> None:
     with pytest.raises(DataError, match="the value"):
