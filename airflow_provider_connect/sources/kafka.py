@@ -40,8 +40,8 @@ fit its column's type, fails the run, unless ``errors_tolerance`` is ``all``. A 
 
 **Key.** ``record_key`` is XXH3-128 over topic id, partition and offset. A topic that is made again has another id.
 
-**Counts** in the report: ``rejected`` (records set aside) and ``without_row`` (Debezium's truncations, messages and the
-tombstones that follow its deletes).
+**Counts** in the report: ``rejected`` (records set aside) and ``without_row`` (Debezium's truncations, messages and,
+without ``key_columns``, the tombstones that follow its deletes).
 
 **Limits.** Spark tasks share the offsets (``records_per_task``), at most 64 tasks. A consumer holds about 32 MB of
 fetched records, and a batch has about 8 MB. The position of a stream has room for about 120 partitions.

@@ -48,20 +48,27 @@ class Fields(NamedTuple):
     is_row: bool = True
 
 
-def value_fields(value: bytes | None, envelope: Envelope, names: Collection[str]) -> Fields:
+def value_fields(
+    value: bytes | None, envelope: Envelope, names: Collection[str], *, has_key_fields: bool = False
+) -> Fields:
     """Return the fields of a JSON value. A record without a value deletes its key.
 
     :param names: the fields to return.
+    :param has_key_fields: True if the row names its key without the value. Then Debezium's tombstones are rows as well:
+        compaction may have removed the delete before one.
     :raises BadRecordError: the value has another form.
     """
+    tombstone = Fields({}, is_delete=True, is_row=envelope != "debezium" or has_key_fields)
     if value is None:
-        return Fields({}, is_delete=True, is_row=envelope != "debezium")  # follows a delete of the same key
+        return tombstone
     if envelope == "none":
         return Fields(_object(value, "value", names))
     fields = _object(value, "value", _ENVELOPE_FIELDS)
-    payload = fields.get("payload", b"null") if "schema" in fields or envelope == "connect" else value
+    payload = fields.get("payload") if "schema" in fields or envelope == "connect" else value
+    if payload is None:
+        raise BadRecordError("the value has no payload")
     if payload == b"null":
-        return Fields({}, is_delete=True, is_row=envelope != "debezium")
+        return tombstone
     if envelope == "connect":
         return Fields(_object(payload, "value's payload", names))
     return _changed_row(_object(payload, "value's payload", _CHANGE_FIELDS), names)

@@ -16,6 +16,7 @@ from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sources._kafka.records import BadRecordError
 
 _HEAD_BYTES = 5
+_MAX_DIGITS = 1_000
 ReadJson = Callable[[bytes], bytes]
 
 
@@ -74,8 +75,22 @@ class AvroReader:
             if registered.kind != "AVRO" or registered.has_references:
                 what = "refers to other schemas" if registered.has_references else f"is of type {registered.kind}"
                 raise ConfigError(f"schema {schema_id} {what}, which converter 'avro' cannot read. Use bytes")
-            self._schemas[schema_id] = fastavro.parse_schema(json.loads(registered.document))
+            document = json.loads(registered.document, object_hook=_with_every_digit)
+            self._schemas[schema_id] = fastavro.parse_schema(document)
         return self._schemas[schema_id]
+
+
+def _with_every_digit(schema: dict[str, Any]) -> dict[str, Any]:
+    """Raise a decimal's precision: fastavro rounds a number that has more digits, without an error."""
+    precision = schema.get("precision")
+    if schema.get("logicalType") != "decimal" or not isinstance(precision, int) or precision <= 0:
+        return schema
+    if schema.get("type") == "bytes":
+        return schema | {"precision": max(precision, _MAX_DIGITS)}
+    size = schema.get("size")
+    if schema.get("type") == "fixed" and isinstance(size, int) and size > 0:
+        return schema | {"precision": max(precision, len(str(1 << (8 * size - 1))) - 1)}
+    return schema
 
 
 def _schema_id(data: bytes) -> int:

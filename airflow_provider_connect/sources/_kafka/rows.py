@@ -32,6 +32,7 @@ KEY_COLUMN = f"{PREFIX}key"
 VALUE_COLUMN = "value"
 _MAX_MILLISECONDS = 253_402_300_799_999
 """The end of the year 9999. A producer may write nanoseconds by mistake."""
+_MIN_MILLISECONDS = -62_135_596_800_000
 
 
 class Decoded(NamedTuple):
@@ -82,8 +83,19 @@ class RowBuilder:
     def _decode(self, record: Record, tally: Tally) -> Decoded | None:
         options = self._options
         try:
-            if "timestamp" in options.own_columns and (record.timestamp_ms or 0) > _MAX_MILLISECONDS:
-                raise BadRecordError("the record's timestamp is later than the year 9999")
+            if "timestamp" in options.own_columns:
+                if (record.timestamp_ms or 0) > _MAX_MILLISECONDS:
+                    raise BadRecordError("the record's timestamp is later than the year 9999")
+                if (record.timestamp_ms or 0) < _MIN_MILLISECONDS:
+                    raise BadRecordError("the record's timestamp is before the year 1")
+            value_json = _converted(record.value, self._read_value_json)
+            fields = Fields({}, is_delete=record.value is None)
+            if self._has_fields:
+                has_key_fields = bool(options.key_columns)
+                fields = value_fields(value_json, options.envelope, options.columns, has_key_fields=has_key_fields)
+            if not fields.is_row:  # it may have no key either
+                tally.counts["without_row"] += 1
+                return None
             keys: Mapping[str, bytes] = {}
             key: Any = record.key
             if options.key_columns:
@@ -91,18 +103,11 @@ class RowBuilder:
                 keys = key_fields(key_json, options.envelope, options.key_columns)
             elif options.key_converter == "string":
                 key = text_of(record.key, "key")
-            value_json = _converted(record.value, self._read_value_json)
-            if not self._has_fields:
-                value = self._read_value(value_json)
-                return Decoded(record, key, keys, value, Fields({}, is_delete=record.value is None))
-            fields = value_fields(value_json, options.envelope, options.columns)
+            value = None if self._has_fields else self._read_value(value_json)
         except BadRecordError as error:
             self._reject(record, str(error), tally)
             return None
-        if not fields.is_row:
-            tally.counts["without_row"] += 1
-            return None
-        return Decoded(record, key, keys, None, fields)
+        return Decoded(record, key, keys, value, fields)
 
     def _columns(self, decoded: Sequence[Decoded]) -> tuple[dict[str, pa.Array], dict[int, str]]:
         """Return the columns by name, and the reason for each row that has a value of another type."""

@@ -123,3 +123,17 @@ def test_the_registry_s_settings_stand_apart_in_the_connection() -> None:
     assert "converter 'avro' needs schema.registry.url" in source.check(without)[0]
     for change in ({"schema.registry.password": None}, {"schema.registry.url": "ftp://r"}, {"schema.registry.x": "1"}):
         assert source.check(connection.model_copy(update={"extra": connection.extra | change}))
+
+
+@pytest.mark.parametrize("size", [None, 8])
+def test_a_decimal_with_more_digits_than_its_schema_says_is_not_rounded(size: int | None) -> None:
+    kind: dict[str, Any] = {"type": "bytes"} if size is None else {"type": "fixed", "name": "F", "size": size}
+    schema = {
+        "type": "record",
+        "name": "R",
+        "fields": [{"name": "d", "type": kind | {"logicalType": "decimal", "precision": 4, "scale": 2}}],
+    }
+    read, _ = reader(registered(schema))
+    number = (123456).to_bytes(size or 3, "big")
+    head = b"" if size else bytes([2 * len(number)])
+    assert read(b"\0\0\0\0\7" + head + number) == b'{"d":1234.56}'

@@ -143,6 +143,13 @@ def test_a_timestamp_in_nanoseconds_is_bad_unless_its_column_is_left_out() -> No
     assert len(rows(bad, own_columns=["offset"])) == 1
 
 
+@pytest.mark.parametrize("milliseconds", [-62_135_596_800_001, -(2**63)])
+def test_a_timestamp_before_the_year_1_is_bad(milliseconds: int) -> None:
+    with pytest.raises(DataError, match="timestamp is before the year 1"):
+        rows(record(timestamp_ms=milliseconds))
+    assert rows(record(timestamp_ms=-62_135_596_800_000))
+
+
 def test_more_bad_records_than_allowed_fail_the_run() -> None:
     bad = [record(b"no", offset=number) for number in range(3)]
     with pytest.raises(DataError, match=r"offset 2: the value is no JSON object\. More than max_rejects=2"):
@@ -178,6 +185,23 @@ def test_connect_s_envelope_is_taken_off() -> None:
         rows(record({"schema": {}, "payload": 7}), **options)
 
 
+@pytest.mark.parametrize(
+    ("envelope", "value"),
+    [("connect", {"a": 1}), ("connect", {"schema": {}, "a": 1}), ("debezium", {"schema": {}, "op": "c", "after": {}})],
+)
+def test_a_value_without_an_envelope_s_payload_is_no_delete(envelope: str, value: dict[str, Any]) -> None:
+    with pytest.raises(DataError, match="the value has no payload"):
+        rows(record(value), envelope=envelope, columns={"a": "bigint"})
+
+
+@pytest.mark.parametrize("value", [None, {"schema": None, "payload": None}])
+def test_a_tombstone_whose_delete_was_compacted_away_deletes_by_the_key_s_fields(value: Any) -> None:
+    options: dict[str, Any] = {"key_converter": "json", "key_columns": {"id": "bigint"}, "columns": {"n": "string"}}
+    key = json.dumps({"schema": {}, "payload": {"id": 5}}).encode()
+    (row,) = rows(record(value, key=key), envelope="debezium", **options)
+    assert (row["id"], row["n"], row["kafka_delete"]) == (5, None, True)
+
+
 def debezium(operation: str, before: Any = None, after: Any = None) -> dict[str, Any]:
     return {"before": before, "after": after, "op": operation, "source": {"table": "orders"}, "ts_ms": 1}
 
@@ -202,6 +226,13 @@ def test_debezium_s_operations_become_rows_and_deletes(wrapped: bool) -> None:
         (1, "read", True),
     ]
     assert tally.counts == {"without_row": 2}
+
+
+def test_a_truncation_needs_no_key() -> None:
+    options: dict[str, Any] = {"key_converter": "json", "key_columns": {"id": "bigint"}, "columns": {"n": "string"}}
+    tally = Tally()
+    assert rows(record(debezium("t"), key=None), tally=tally, envelope="debezium", **options) == []
+    assert tally.counts == {"without_row": 1}
 
 
 @pytest.mark.parametrize("value", [{}, {"op": "x"}, debezium("u"), debezium("c", after=7)])
