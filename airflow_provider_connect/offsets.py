@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import contextlib
 import datetime as dt
+import functools
 import hashlib
 import logging
+import re
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -164,17 +166,42 @@ def streams_of_keys(
     :param default_schema: as :attr:`.StreamListing.default_schema`. "" if unknown.
     """
     lister, prefix = source.capability(ListsStreams), f"{PREFIX}{source.name}/"
-    loaded_streams = {}
-    for key in keys if lister is not None else ():
-        assert lister is not None
-        for stream in lister.recall_streams(key.removeprefix(prefix).rpartition("/")[0], default_schema):
-            with contextlib.suppress(ConfigError):  # a name that can be no stream has no offset
-                stream_sink = sink.for_stream(stream.names)
-                for choice in stream.choices:
-                    stream_source = lister.stream_source(choice)
-                    if variable_key(stream_source, stream_sink) == key:
-                        loaded_streams[key] = LoadedStream(stream, choice, stream_source, stream_sink)
-    return loaded_streams
+    if lister is None:
+        return {}
+    find = functools.partial(_find_stream, lister, sink, prefix)
+    loaded = {}
+    for key in keys:
+        stream = find(key, default_schema) or (find(key, "") if default_schema else None)
+        if stream is None and key.startswith(f"{prefix}{source.conn_id}.") and f"/{sink.name}-" in key:
+            # Its schema may be one of several default ones, or have no table any more: its target names it.
+            stream = find(key, schema) if (schema := _schema_in_target(sink, key)) else None
+        if stream is not None:
+            loaded[key] = stream
+    return loaded
+
+
+def _find_stream(lister: ListsStreams, sink: Sink, prefix: str, key: str, default_schema: str) -> LoadedStream | None:
+    for stream in lister.recall_streams(key.removeprefix(prefix).rpartition("/")[0], default_schema):
+        with contextlib.suppress(ConfigError):  # a name that can be no stream has no offset
+            stream_sink = sink.for_stream(stream.names)
+            for choice in stream.choices:
+                stream_source = lister.stream_source(choice)
+                if variable_key(stream_source, stream_sink) == key:
+                    return LoadedStream(stream, choice, stream_source, stream_sink)
+    return None
+
+
+def _schema_in_target(sink: Sink, key: str) -> str:
+    """Return the schema in an offset's target, "" if the sink's target has no schema or another form."""
+    if not sink.names_streams or "{schema}" not in str(getattr(sink, sink.stream_option)):
+        return ""
+    marks = {"schema": "schema0mark", "table": "table0mark"}
+    pattern = re.escape(sink.for_stream(marks).target)
+    for name, mark in marks.items():
+        pattern = pattern.replace(mark, f"(?P<{name}>.+)", 1).replace(mark, f"(?P={name})")
+    offset = parse_offset(variables.read(key))
+    match = None if offset is None else re.fullmatch(pattern, offset.target)
+    return "" if match is None else match["schema"]
 
 
 def recompute(

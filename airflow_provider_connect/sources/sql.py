@@ -74,6 +74,7 @@ from pydantic import model_validator
 
 from airflow_provider_connect.capabilities.source import Inspects, ListsStreams, NamesColumns, ReloadsWhenLost
 from airflow_provider_connect.clients.sql.startup_settings import search_path
+from airflow_provider_connect.config import has_template
 from airflow_provider_connect.connection import Connection, Dataset
 from airflow_provider_connect.connector import C
 from airflow_provider_connect.errors import ConfigError
@@ -143,6 +144,8 @@ class SqlSource(SqlOptions, NamesColumns, ReloadsWhenLost, ListsStreams, Inspect
 
     def stream_source(self, choice: str) -> Self:
         """Return the source of one table."""
+        if has_template(choice):  # validation would wait for its value
+            raise ConfigError(f"table {choice!r} looks like a template. Leave it out with '!', and '?' for its braces")
         options = {name: getattr(self, name) for name in self.model_fields_set - {"tables", "parallel_streams"}}
         return type(self)(**options | {"table": choice})
 

@@ -28,7 +28,12 @@ def run_streams(job: StreamsJob, connections: Connections, wait_for_context: Cal
 
     def run(stream: JobConfig) -> JobReport:
         nonlocal ended
-        source: Source = registry.source_class(stream.source_name).from_options(stream.source)
+        try:
+            source: Source = registry.source_class(stream.source_name).from_options(stream.source)
+        except Exception as error:  # noqa: BLE001  # it fails this stream alone
+            ended, failure = ended + 1, Failure.from_error(error)
+            log_line(f"failed: {failure.message} ({ended} of {len(job.streams)} streams)")
+            return JobReport(attempt=stream.attempt, failure=failure)
         with naming_stream(source.stream_key):
             report = _run_stream(stream, source, connections, wait_for_context)
             ended += 1

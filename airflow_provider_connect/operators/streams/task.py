@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 from airflow_provider_connect import offsets
 from airflow_provider_connect.capabilities.source import ListsStreams, require_lister
 from airflow_provider_connect.closing import closing_quietly
-from airflow_provider_connect.errors import ConfigError, ConnectError, DataError, Failure
+from airflow_provider_connect.errors import ConfigError, ConnectError, Failure, RetriableError
 from airflow_provider_connect.hooks import variables
 from airflow_provider_connect.job import JobReport
 from airflow_provider_connect.operators import job_outcome
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from airflow_provider_connect.operators.run import RunSpec
 
 _CONCLUDING_THREADS = 8
+_ASKED_STREAMS = 2  # one that does not answer may have a broken target
 
 
 @dataclass(frozen=True)
@@ -76,6 +77,8 @@ class StreamTask:
         require_master(self.spec.conn_id, target.master)
         runs = self._plan(specs, folder, target, failures)
         reports, seconds = self._run(runs, folder, stored_keys) if runs else ({}, {})
+        for title, failure in failures.items():
+            self.spec.log.error("%s: %s", title, failure.message)
         reports |= {title: JobReport(attempt="", failure=failure) for title, failure in failures.items()}
         return TaskReport(
             [_outcome(title, specs.get(title), reports[title]) for title in sorted(reports)], gone, seconds
@@ -86,28 +89,46 @@ class StreamTask:
     ) -> dict[str, RunSpec]:
         """Return the inputs of each stream by title. Streams without one get a failure.
 
-        :raises RetriableError: the sink's ledger cannot be reached.
+        :raises RetriableError: the sink's ledger cannot be reached, by two streams and before any other.
         """
         specs: dict[str, RunSpec] = {}
-        for stream in listing.streams:
+        unanswered, has_answered = 0, False
+        for stream in self._distinct_streams(listing, failures):
             try:
                 sink = self.spec.sink.for_stream(stream.names)
                 choice, source = self._choose_source(stream, sink, stored_keys)
                 specs[stream.title] = self._stream_spec(choice, source, sink)
-            except (ConfigError, DataError) as error:
+                has_answered |= bool(self.lookback_days) or offsets.variable_key(source, sink) not in stored_keys
+            except ConnectError as error:
                 failures[stream.title] = Failure.from_error(error)
-        shared_targets = [
-            target for target, count in Counter(s.sink.target for s in specs.values()).items() if count > 1
-        ]
-        for target in shared_targets:
-            titles = [title for title, spec in specs.items() if spec.sink.target == target]
-            text = (
-                f"{' and '.join(titles)} would share {target}. Name both {{schema}} and {{table}} in the sink's target"
-            )
-            failures |= {title: Failure.from_error(ConfigError(text)) for title in titles}
-            for title in titles:
-                del specs[title]
+                unanswered += isinstance(error, RetriableError)
+                if not has_answered and unanswered == _ASKED_STREAMS:  # each stream would wait for the sink
+                    raise
+        _refuse_shared(
+            specs,
+            failures,
+            lambda spec: spec.sink.target,
+            "would share {}. Name both {{schema}} and {{table}} in the sink's target",
+        )
+        _refuse_shared(
+            specs,
+            failures,
+            lambda spec: spec.source.stream_key,
+            "would be one stream, {}. Leave all but one out with '!'",
+        )
         return specs
+
+    def _distinct_streams(self, listing: StreamListing, failures: dict[str, Failure]) -> list[ListedStream]:
+        """Return the streams whose title no other has. The others get a failure."""
+        counts = Counter(stream.title for stream in listing.streams)
+        failures |= {
+            title: Failure.from_error(
+                ConfigError(f"{count} tables are called so: their names have dots. Leave all but one out with '!'")
+            )
+            for title, count in counts.items()
+            if count > 1
+        }
+        return [stream for stream in listing.streams if counts[stream.title] == 1]
 
     def _choose_source(self, stream: ListedStream, sink: Sink, stored_keys: set[str]) -> tuple[str, Source]:
         """Return the name under which a stream is loaded already, else its first name, and its source.
@@ -210,13 +231,22 @@ class StreamTask:
         return reports, streams_report.seconds
 
     def _ask_sink(self, runs: Mapping[str, Run], stored_keys: set[str]) -> None:
-        """Ask the sink of one stream without an offset, so that a wrong connection fails before Spark starts."""
-        new_runs = (
+        """Ask the sink of a stream without an offset, so that a wrong connection fails before Spark starts.
+
+        The error of one stream may be its target's alone, and its job tells it. That of two is the sink's.
+        """
+        new_runs = [
             run for run in runs.values() if offsets.variable_key(run.spec.source, run.spec.sink) not in stored_keys
-        )
-        if (new_run := next(new_runs, None)) is not None:
-            with new_run.open_publisher() as publisher:
-                new_run.ask_sink_of_first_load(publisher)
+        ]
+        for number, run in enumerate(new_runs[:_ASKED_STREAMS], 1):
+            try:
+                with run.open_publisher() as publisher:
+                    run.ask_sink_of_first_load(publisher)
+            except ConnectError:
+                if number == min(_ASKED_STREAMS, len(runs)):
+                    raise
+            else:
+                return
 
 
 def _outcome(title: str, spec: RunSpec | None, report: JobReport) -> StreamOutcome:
@@ -225,6 +255,22 @@ def _outcome(title: str, spec: RunSpec | None, report: JobReport) -> StreamOutco
         if spec is None
         else StreamOutcome(title, spec.sink, report, DatasetPair.from_spec(spec))
     )
+
+
+def _refuse_shared(
+    specs: dict[str, RunSpec], failures: dict[str, Failure], share: Callable[[RunSpec], str], text: str
+) -> None:
+    """Move the streams that share a value from the inputs to the failures.
+
+    :param text: follows the streams' titles, with {} for the value.
+    """
+    for value, count in Counter(map(share, specs.values())).items():
+        if count > 1:
+            titles = [title for title, spec in specs.items() if share(spec) == value]
+            error = ConfigError(f"{' and '.join(titles)} {text.format(value)}")
+            for title in titles:
+                failures[title] = Failure.from_error(error)
+                del specs[title]
 
 
 def _conclude(run: Run, report: JobReport, failure: Exception | None) -> JobReport:

@@ -11,12 +11,17 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowFailException
 from deltalake import DeltaTable
 
+from airflow_provider_connect.clients.sql.database import ListedTable
+from airflow_provider_connect.clients.sql.sqlite import SQLite
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.offsets import Offset
 from airflow_provider_connect.operators import lookback
 from airflow_provider_connect.operators.connect import ConnectOperator
 from airflow_provider_connect.operators.retry import TryAgainError
+from airflow_provider_connect.sinks._delta.stream_ledger import DeltaLedger
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.source import StreamListing
+from airflow_provider_connect.sources._sql import streams as sql_streams
 from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.spark import composition, streams
 from tests.equipment.airflow.streams_task import StreamsTask
@@ -277,3 +282,102 @@ def test_a_mapped_task_of_many_tables_is_refused_in_the_dag_file(is_mapped: bool
     fixed, mapped = ({"sink": sink}, {"source": [source]}) if is_mapped else ({"source": source}, {"sink": [sink]})
     with DAG("mapped", schedule=None), pytest.raises(ConfigError, match="a mapped task cannot have a source of many"):
         ConnectOperator.partial(task_id="load", **fixed).expand(**mapped)
+
+
+def listing_of(monkeypatch: pytest.MonkeyPatch, *tables: ListedTable) -> None:
+    """Let the database list these tables."""
+    listing = StreamListing([sql_streams.stream_of(table) for table in tables], {}, "main")
+    monkeypatch.setattr(sql_streams, "list_streams", lambda options, connection: listing)
+
+
+@pytest.mark.parametrize(
+    ("tables", "message"),
+    [
+        ([("b.c", "a"), ("c", "a.b")], "a.b.c: 2 tables are called so"),
+        ([("a.b", "main", True), ("b", "a")], "a.b: main.a.b and a.b would be one stream, shop_db.a.b"),
+    ],
+    ids=["one title", "one stream"],
+)
+def test_two_tables_that_dots_let_look_alike_are_refused(
+    shop: ShopFile, lake: StreamsTask, monkeypatch: pytest.MonkeyPatch, tables: list[Any], message: str
+) -> None:
+    shop.make("orders")
+    listed = [ListedTable(name, schema, is_default=bool(rest)) for name, schema, *rest in tables]
+    listing_of(monkeypatch, *listed, ListedTable("orders", "main", is_default=True))
+    with pytest.raises(AirflowFailException) as caught:
+        lake.run(lake.operator(["*.*"], path="{schema}/{table}"))
+    assert message in str(caught.value)
+    assert rows(lake, "main/orders") == [1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["{{ params }}", "a{#b#}"])
+def test_a_name_that_looks_like_a_template_fails_alone(shop: ShopFile, lake: StreamsTask, name: str) -> None:
+    shop.make("stock", name)
+    with pytest.raises(AirflowFailException, match=r"1 of 2 streams failed:\nmain.* looks like a template") as caught:
+        lake.run(lake.operator(["*"]))
+    assert "main.stock" not in str(caught.value)
+    assert rows(lake, "stock") == [1, 2, 3]
+
+
+def test_options_that_the_driver_refuses_fail_one_stream(
+    shop: ShopFile, lake: StreamsTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.make("orders", "stock")
+    from_options = SqlSource.from_options
+
+    def refuse(options: dict[str, Any]) -> SqlSource:
+        if options["table"] == "orders":
+            raise ConfigError("refused")
+        return from_options(options)
+
+    operator = lake.operator(["*"])
+    monkeypatch.setattr(SqlSource, "from_options", refuse)
+    with pytest.raises(AirflowFailException, match=r"1 of 2 streams failed:\nmain.orders: refused"):
+        lake.run(operator)
+
+
+@pytest.mark.parametrize("is_lookback", [False, True])
+def test_one_broken_target_does_not_keep_the_other_tables_from_loading(
+    shop: ShopFile, lake: StreamsTask, is_lookback: bool
+) -> None:
+    for name in ("customers", "orders"):
+        shop.run(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY, at TIMESTAMP)")
+        shop.run(f"INSERT INTO {name} VALUES (1, '2026-10-05 08:00:00')")
+    log = lake.folder / "customers" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / "00000000000000000000.json").write_text("nonsense")
+    options = {"lookback_days": 1, "origin": "2026-10-01"} if is_lookback else {}
+    with pytest.raises(TryAgainError, match=r"1 of 2 streams failed:\nmain.customers: "):
+        lake.run(lake.operator(["*"], day_column="at", **options))
+    assert rows(lake, "orders") == [1]
+
+
+def test_a_sink_that_answers_no_stream_is_asked_twice(
+    shop: ShopFile, lake: StreamsTask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shop.make(*[f"t{number}" for number in range(9)])
+    asked = []
+
+    def days(ledger: Any) -> Any:
+        asked.append(ledger)
+        raise RetriableError("the sink is away")
+
+    monkeypatch.setattr(DeltaLedger, "days", days)
+    with pytest.raises(TryAgainError, match="the sink is away"):
+        lake.run(lake.operator(["*"]))
+    assert len(asked) == 2
+
+
+@pytest.mark.parametrize("path", ["{schema}/{table}", "{table}"])
+@pytest.mark.parametrize("tables", [["*"], ["sales.*", "public.*"]])
+def test_a_dropped_table_of_another_default_schema_is_said(
+    shop: ShopFile, lake: StreamsTask, monkeypatch: pytest.MonkeyPatch, path: str, tables: list[str]
+) -> None:
+    shop.make("orders", "users")
+    listed = [ListedTable("users", "public", is_default=True), ListedTable("orders", "sales", is_default=True)]
+    monkeypatch.setattr(SQLite, "list_tables", lambda database: listed)
+    lake.run(lake.operator(tables, path=path))
+    listed.pop()
+    report = lake.run(lake.operator(tables, path=path), day=6)
+    assert [title.endswith(".orders") for title in report["gone"]] == [True]
+    assert path == "{table}" or report["gone"] == ["sales.orders"]
