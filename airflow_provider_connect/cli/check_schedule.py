@@ -34,9 +34,10 @@ def describe_next_days(task: DeclaredTask, current_time: dt.datetime) -> str | N
         restriction=TimeRestriction(earliest=task.dag.start_date, latest=task.dag.end_date, catchup=False),
     )
     if info is None or info.data_interval is None:
-        return "the schedule has ended"
+        return f"the schedule has ended{'. Catchup makes its missing runs' if task.dag.catchup else ''}"
     if task.require_operator().source.kind == "increment":
-        return f"the newest run reads the rows since the run before, from {info.run_after.isoformat()} on"
+        after = info.run_after.isoformat()
+        return f"a run reads the rows since the run before, the first one all rows, from {after} on"
     days = days_of_window(info.data_interval.start, info.data_interval.end, task.zone)
     return f"the newest run loads {format_days(days)} in {task.zone}, from {info.run_after.isoformat()} on"
 

@@ -23,7 +23,7 @@ from airflow_provider_connect.operators import job_outcome
 from airflow_provider_connect.operators.declared_options import DeclaredBy, DeclaredOptions
 from airflow_provider_connect.operators.intent import intent_of, new_attempt
 from airflow_provider_connect.operators.metrics import Metrics
-from airflow_provider_connect.operators.run_days import first_whole_day, format_days
+from airflow_provider_connect.operators.run_days import first_requested_day, format_days
 from airflow_provider_connect.operators.submission import (
     SparkSettings,
     SparkTarget,
@@ -160,7 +160,7 @@ class Run:
             progress_seconds=spec.progress_seconds,
             definition=DeclaredOptions(*spec.declared_options).build_definition(source, sink, spec.chain, connections),
         )
-        start = first_whole_day(context["dag"].start_date, source.timezone)
+        start = first_requested_day(context["dag"].start_date, source)
         is_set = context["dag"].timetable.can_be_scheduled
         schedule = Schedule.from_task(is_set=is_set, end=spec.end_date, zone_name=source.timezone)
         return cls(spec, key, config, folder, target, start, schedule)

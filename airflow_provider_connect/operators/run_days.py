@@ -309,6 +309,13 @@ def first_whole_day(start: dt.datetime | None, zone_name: str) -> dt.date | None
     return date if start_of(date, zone_name) >= start else date + ONE_DAY
 
 
+def first_requested_day(start: dt.datetime | None, source: Source) -> dt.date | None:
+    """Return the first day that a DAG requests of a source: a whole one, for increments the day of its start date."""
+    if start is None or source.kind != "increment":
+        return first_whole_day(start, source.timezone)
+    return start.astimezone(zone(source.timezone)).date()
+
+
 def first_day_of_dag(start: dt.datetime | None, origin: dt.date | None, zone_name: str) -> dt.date | None:
     """Return the earlier of the DAG's first whole day and the operator's origin, or None."""
     return min((day for day in (first_whole_day(start, zone_name), origin) if day is not None), default=None)

@@ -48,7 +48,7 @@ def test_a_weekly_schedule_loads_a_week() -> None:
 def test_increments_need_no_whole_days(schedule: Any) -> None:
     followed = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
     text = str(described(schedule, source=followed, sink=DeltaSink(path="/t")))
-    assert text.startswith("the newest run reads the rows since the run before, from ")
+    assert text.startswith("a run reads the rows since the run before, the first one all rows, from ")
     with pytest.raises(ConfigError, match="the source's days begin at midnight in UTC"):
         described(schedule)
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from pendulum import instance
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.operators.run_days import DayInputs, first_whole_day, resolve_days
+from airflow_provider_connect.operators.run_days import DayInputs, first_requested_day, first_whole_day, resolve_days
+from airflow_provider_connect.sources.sql import SqlSource
 from airflow_provider_connect.timetables import EveryTimetable, daily, every
 from airflow_provider_connect.window import start_of
 from tests.unit.operators.conftest import dag_run
@@ -216,3 +217,12 @@ def test_the_parts_of_a_day_are_gapless_where_clocks_change(date: str, runs: int
     while increment_day(data_interval_start=at, data_interval_end=timetable._get_next(at))[0] == [date]:
         at, count = timetable._get_next(at), count + 1
     assert count == runs
+
+
+def test_increments_begin_on_the_day_of_the_start_date_and_days_with_the_first_whole_one() -> None:
+    start = dt.datetime(2026, 11, 28, 8, tzinfo=dt.UTC)
+    followed = SqlSource(conn_id="c", table="t", mode="incrementing", incrementing_column="id")
+    by_day = SqlSource(conn_id="c", table="t", day_column="at")
+    assert first_requested_day(start, followed) == dt.date(2026, 11, 28)
+    assert first_requested_day(start, by_day) == dt.date(2026, 11, 29)
+    assert first_requested_day(None, followed) is None
