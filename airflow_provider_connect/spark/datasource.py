@@ -72,12 +72,20 @@ if TYPE_CHECKING:
 _OPTIONS = {"config", "days", "connection"}
 
 
+def format_name(connector: str) -> str:
+    """Return the name of a source for ``spark.read.format``. Spark refuses a source with the name of one of its own."""
+    return f"connect_{connector}" if connector in _SPARK_FORMATS else connector
+
+
 def register(spark: SparkSession) -> list[str]:
-    """Register every source in this session. Returns their names."""
+    """Register every source in this session. Returns their names for ``spark.read.format``."""
     names = registry.names("sources")
     for name in names:
         spark.dataSource.register(type(f"{name.title()}Data", (SourceData,), {"connector": name}))
-    return names
+    return [format_name(name) for name in names]
+
+
+_SPARK_FORMATS = ("kafka", "jdbc", "csv", "json", "text", "parquet", "orc", "avro", "xml")
 
 
 class SourceData(spark_api.DataSource):
@@ -104,8 +112,8 @@ class SourceData(spark_api.DataSource):
 
     @classmethod
     def name(cls) -> str:
-        """Return the connector's name, for ``spark.read.format``."""
-        return cls.connector
+        """Return the name for ``spark.read.format``, such as ``sql``, or ``connect_kafka`` beside Spark's ``kafka``."""
+        return format_name(cls.connector)
 
     def schema(self) -> StructType:
         """Return the source's columns and ``day``.

@@ -121,13 +121,18 @@ def test_ledger_and_erase_list_of_an_earlier_version_are_read(lacked: frozenset[
     assert len(of_earlier_version(lacked)) > 10
 
 
+WITHOUT_ANALYZER = ("SELECT 1 AS repeated FROM ", " HAVING COUNT(*) > 1 LIMIT 1", "ALTER COLUMN", "SET DATA TYPE")
+"""Parts of statements that run on the emulator alone: a change of a column's type, and a table's question for keys that
+come twice. The last two also stand in a message."""
+
+
 def test_every_text_of_sql_in_the_package_stands_in_a_statement_that_was_analyzed() -> None:
     made = {sql for world in worlds("day").values() for sql in world.statements} | {*of_earlier_version(FIRST)}
     missing = [
         f"{path.name}:{line}: {text!r}"
         for path in sorted(SINK.rglob("*.py"))
         for line, text in texts_of_sql(path)
-        if not any(text in sql for sql in made)
+        if not any(text in sql for sql in made) and not any(part in text for part in WITHOUT_ANALYZER)
     ]
     assert missing == [], "no world has it"
 
