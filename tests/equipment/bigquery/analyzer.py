@@ -293,9 +293,11 @@ def _request(*, strict: bool) -> Any:
 
 @cache
 def _language(*, strict: bool) -> Any:
-    from zetasql.types import LanguageOptions, NameResolutionMode, ProductMode
+    from zetasql.types import LanguageFeature, LanguageOptions, NameResolutionMode, ProductMode
 
     options = LanguageOptions.maximum_features()
+    # BigQuery has it (https://cloud.google.com/bigquery/docs/managing-table-schemas#change_a_columns_data_type, 2026-11).
+    options.enabled_language_features.append(LanguageFeature.FEATURE_ALTER_COLUMN_SET_DATA_TYPE)
     options.product_mode = ProductMode.PRODUCT_EXTERNAL
     if strict:
         options.name_resolution_mode = NameResolutionMode.NAME_RESOLUTION_STRICT

@@ -8,6 +8,7 @@ from collections.abc import Collection, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow as pa
@@ -37,6 +38,7 @@ from airflow_provider_connect.sinks._bigquery.erasing.script import (
 )
 from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensure_ledger
 from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS, SPAN_FIELD
+from airflow_provider_connect.sinks._bigquery.merge.write_mode import require_write_mode
 from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN, TABLE_COLUMN
 from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, note_statement, notes_table
 from airflow_provider_connect.sinks._bigquery.partitions import range_table_advice, row_partition_sql
@@ -53,7 +55,7 @@ from airflow_provider_connect.sinks._bigquery.rejects import (
 from airflow_provider_connect.sinks._bigquery.script import publish_script
 from airflow_provider_connect.sinks._bigquery.staging import StagingLayout, TableChange, staging_table_for
 from airflow_provider_connect.sinks._bigquery.tables import TargetTables, tombstone_fields
-from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, PreparedTarget, patch_schema
+from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, PreparedTarget, patch_schema, set_types
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPublish
@@ -289,6 +291,10 @@ class World:
         with suppress(RetriableError):
             require_no_streamed_rows(api, target, ready, [DAY], "replace")
         patch_schema(api, table, target, self.existing, [column.name for column in ready.columns])
+        set_types(api, target, [(field["name"], "BIGNUMERIC") for field in self.existing if field["type"] == "NUMERIC"])
+        if tables.options.write_mode == "merge":  # a table of earlier versions, which set no label
+            published: Any = SimpleNamespace(days=lambda: [DAY])
+            require_write_mode(api, tables, published, ready)
         if not self.parts and self.plan.replaces_whole:
             ledger = BigQueryLedger(api, target, tables.ledger, KEY, replaces_whole=True)
             api.answers = [None, {"kept": 0}]
