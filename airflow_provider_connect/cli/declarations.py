@@ -133,5 +133,6 @@ def first_pages(source: Source, day: Day) -> Iterator[int]:
 
 def _first_versions(source: Source) -> Source:
     """Return a source that yields each page at once. The last version of a record needs all pages."""
-    records: Any = getattr(source, "records")  # noqa: B009  # of a RestSource, which only the registry knows here
-    return source.model_copy(update={"records": records.model_copy(update={"on_duplicate": "first"})})
+    options = source.serialize()
+    options["records"]["on_duplicate"] = "first"
+    return source.from_options(options)

@@ -57,11 +57,9 @@ class KafkaSink(KafkaOptions):
 
     def dataset(self, connections: Connections) -> Dataset:
         """Return the first bootstrap server and the topic."""
-        from airflow_provider_connect.clients.kafka.connection import librdkafka_settings  # noqa: PLC0415
+        from airflow_provider_connect.clients.kafka.connection import broker_namespace  # noqa: PLC0415
 
-        servers = librdkafka_settings(connections[self.conn_id]).get("bootstrap.servers", "")
-        host = servers.split(",")[0].strip().rpartition("/")[2]
-        return Dataset(f"kafka://{host if ':' in host else f'{host}:9092'}", self.topic)
+        return Dataset(broker_namespace(connections[self.conn_id]), self.topic)
 
     def open(self, key: StreamKey, connections: Connections) -> Publisher:
         """Return a publisher for one stream."""

@@ -59,6 +59,7 @@ from pydantic import model_validator
 
 from airflow_provider_connect.capabilities.source import Inspects, NamesColumns
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
@@ -107,27 +108,21 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
 
         return list(schema_of(self).names)
 
-    def connection_parts(self, connection: Connection) -> dict[str, str | None]:
-        """Return nothing: the ids of the topics in the position show another cluster."""
-        return {}
-
     def check(self, connection: Connection) -> list[str]:
         """Return the problems of the connection."""
         from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415  # not for DAG files
 
         problems = check_connection(connection)
-        if "avro" in (self.key_converter, self.value_converter):
-            problems += self._registry_problems(connection)
-        return problems
+        return problems + self._registry_problems(connection) if self.reads_avro else problems
 
     def _registry_problems(self, connection: Connection) -> list[str]:
         from airflow_provider_connect.clients.kafka.connection import registry_connection  # noqa: PLC0415  # not for DAG files
         from airflow_provider_connect.clients.kafka.registry import check_connection  # noqa: PLC0415  # not for DAG files
 
-        registry = registry_connection(connection)
-        if registry is None:
-            return [f"connection {connection.conn_id!r}: converter 'avro' needs schema.registry.url in the extra"]
-        return check_connection(registry)
+        try:
+            return check_connection(registry_connection(connection))
+        except ConfigError as error:
+            return [str(error)]
 
     def inspect(self, connection: Connection, day: Day, store: KeyStore | None) -> Sequence[Finding]:
         """Return the number of topics, partitions and offsets that a first run would read. Reads no record."""
@@ -142,10 +137,9 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
 
     def dataset(self, connection: Connection) -> Dataset:
         """Return the first bootstrap server and the topics."""
-        from airflow_provider_connect.clients.kafka.connection import librdkafka_settings  # noqa: PLC0415  # not for DAG files
+        from airflow_provider_connect.clients.kafka.connection import broker_namespace  # noqa: PLC0415  # not for DAG files
 
-        server = librdkafka_settings(connection).get("bootstrap.servers", "").split(",")[0].strip().rpartition("/")[2]
-        return Dataset(f"kafka://{server if ':' in server else f'{server}:9092'}", self.stream_name)
+        return Dataset(broker_namespace(connection), self.stream_name)
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the poller."""

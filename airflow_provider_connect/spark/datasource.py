@@ -72,6 +72,9 @@ if TYPE_CHECKING:
 _OPTIONS = {"config", "days", "connection"}
 
 
+_SPARK_FORMATS = ("kafka", "jdbc", "csv", "json", "text", "parquet", "orc", "avro", "xml")
+
+
 def format_name(connector: str) -> str:
     """Return the name of a source for ``spark.read.format``. Spark refuses a source with the name of one of its own."""
     return f"connect_{connector}" if connector in _SPARK_FORMATS else connector
@@ -83,9 +86,6 @@ def register(spark: SparkSession) -> list[str]:
     for name in names:
         spark.dataSource.register(type(f"{name.title()}Data", (SourceData,), {"connector": name}))
     return [format_name(name) for name in names]
-
-
-_SPARK_FORMATS = ("kafka", "jdbc", "csv", "json", "text", "parquet", "orc", "avro", "xml")
 
 
 class SourceData(spark_api.DataSource):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,21 +25,19 @@ _FIRST_TRY = "1"
 
 def run_streams(job: StreamsJob, connections: Connections, wait_for_context: Callable[[], Any]) -> StreamsReport:
     """Move the days of all streams. A stream's error fails only that stream."""
-    ended = 0
+    ended_counts = itertools.count(1)  # next() is safe in several threads
 
     def run(stream: JobConfig) -> JobReport:
-        nonlocal ended
         try:
             source: Source = registry.source_class(stream.source_name).from_options(stream.source)
         except Exception as error:  # noqa: BLE001  # it fails this stream alone
-            ended, failure = ended + 1, Failure.from_error(error)
-            log_line(f"failed: {failure.message} ({ended} of {len(job.streams)} streams)")
+            failure = Failure.from_error(error)
+            log_line(f"failed: {failure.message} ({next(ended_counts)} of {len(job.streams)} streams)")
             return JobReport(attempt=stream.attempt, failure=failure)
         with naming_stream(source.stream_key):
             report = _run_stream(stream, source, connections, wait_for_context)
-            ended += 1
             state = "done" if report.failure is None else f"failed: {report.failure.message}"
-            log_line(f"{state} ({ended} of {len(job.streams)} streams)")
+            log_line(f"{state} ({next(ended_counts)} of {len(job.streams)} streams)")
         return report
 
     with ThreadPoolExecutor(min(job.parallel_streams, len(job.streams)), "stream") as pool:

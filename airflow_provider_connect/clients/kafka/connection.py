@@ -50,11 +50,20 @@ _MIN_LINE = 8  # shorter lines of a PEM text are padding
 _LOG = logging.getLogger("airflow_provider_connect.sinks.kafka")
 
 
-def registry_connection(connection: Connection) -> Connection | None:
-    """Return the connection of the schema registry that a Kafka connection's extra names, or None.
+def broker_namespace(connection: Connection) -> str:
+    """Return the namespace of a cluster in lineage: its first bootstrap server."""
+    servers = librdkafka_settings(connection).get("bootstrap.servers", "")
+    host = servers.split(",")[0].strip().rpartition("/")[2]
+    return f"kafka://{host if ':' in host else f'{host}:9092'}"
+
+
+def registry_connection(connection: Connection) -> Connection:
+    """Return the connection of the schema registry that a Kafka connection's extra names.
 
     Its fields are ``schema.registry.url``, ``.login``, ``.password``, and the settings of
     :mod:`~airflow_provider_connect.clients.kafka.registry`, such as ``schema.registry.ssl.ca.location``.
+
+    :raises ConfigError: the extra names none.
     """
     fields = {
         name.removeprefix(REGISTRY_PREFIX): _setting_text(connection, name, value)
@@ -63,7 +72,7 @@ def registry_connection(connection: Connection) -> Connection | None:
     }
     url = fields.pop("url", None)
     if url is None:
-        return None
+        raise ConfigError(f"connection {connection.conn_id!r}: converter 'avro' needs schema.registry.url in the extra")
     login, password = (SecretStr(fields.pop(name)) if name in fields else None for name in ("login", "password"))
     return Connection(
         conn_id=connection.conn_id, conn_type="http", host=url, login=login, password=password, extra=fields

@@ -8,6 +8,7 @@ offset that comes with records may lag behind the commits. A leader answers the 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -190,7 +191,6 @@ def read_end_offsets(
             if patience.is_over or not _may_pass(failure, patience.spent_seconds):
                 raise failure from None
         else:
-            # confluent-kafka 2.16 returns a negative offset instead of an error if a call fails.
             if all(end >= 0 for partitions in offsets.values() for end in partitions.values()):
                 return offsets
         if not patience.wait_and_poll():
@@ -203,25 +203,46 @@ def _may_pass(failure: Exception, waited_seconds: float) -> bool:
     return isinstance(failure, RetriableError)
 
 
+def request_offsets(
+    admin: AdminClient,
+    partitions: Iterable[tuple[str, int]],
+    timeout_seconds: float,
+    *,
+    which: Literal["earliest", "latest"] = "latest",
+    committed: bool = False,
+) -> Iterator[tuple[tuple[str, int], Future[Any]]]:
+    """Request an offset of each partition: of its oldest record, or the one after its last. Yields their futures.
+
+    confluent-kafka 2.16 returns a negative offset instead of an error if a call fails.
+
+    :param partitions: topics and numbers.
+    :param committed: leave out the records of open transactions.
+    """
+    from confluent_kafka import IsolationLevel, TopicPartition
+    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
+
+    spec: Any = getattr(OffsetSpec, which)()
+    requests = {TopicPartition(topic, number): spec for topic, number in partitions}
+    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
+    futures = admin.list_offsets(requests, isolation_level=level, request_timeout=timeout_seconds)
+    for partition, future in futures.items():
+        yield (partition.topic, partition.partition), future
+
+
 def _request_end_offsets(
     admin: AdminClient, topics: Iterable[str], timeout_seconds: float, *, committed: bool
 ) -> EndOffsets:
-    from confluent_kafka import IsolationLevel, KafkaException, TopicPartition
-    from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
+    from confluent_kafka import KafkaException
 
-    latest: Any = OffsetSpec.latest()  # type: ignore[no-untyped-call]
     offsets: EndOffsets = {
         topic: dict.fromkeys(_list_partitions(admin, topic, timeout_seconds), -1) for topic in topics
     }
-    requests = {TopicPartition(topic, number): latest for topic, numbers in offsets.items() for number in numbers}
-    level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-    for topic_partition, future in admin.list_offsets(
-        requests, isolation_level=level, request_timeout=timeout_seconds
-    ).items():
+    partitions = [(topic, number) for topic, numbers in offsets.items() for number in numbers]
+    for (topic, number), future in request_offsets(admin, partitions, timeout_seconds, committed=committed):
         try:
-            offsets[topic_partition.topic][topic_partition.partition] = future.result().offset
+            offsets[topic][number] = future.result().offset
         except KafkaException as error:
-            raise _name_topic(error, topic_partition.topic) from None
+            raise _name_topic(error, topic) from None
     return offsets
 
 

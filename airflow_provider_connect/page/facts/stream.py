@@ -322,7 +322,7 @@ class Stream:
     def _ok_state(self) -> StreamState:
         if self.last_day is None:
             return StreamState("ok", "No day has been reported as done yet")
-        if self.connectors.follows and self.read_at is not None:
+        if self.read_at is not None:
             return StreamState("ok", f"All rows up to {self.read_at:{_MOMENT}} are loaded")
         return StreamState("ok", f"Every day up to {self.last_day} is done")
 

@@ -294,7 +294,7 @@ class LedgerView:
         """Return all published days, also empty ones."""
         if not self.belongs_to_stream:
             return DaySet()
-        prefix = app_prefix(self.key)
+        prefix = self._prefix
         day_length = len(prefix) + len("2026-11-01")  # a ledger of many days has very many ids, most of them longer
         names = (app.removeprefix(prefix) for app in self.app_transactions if len(app) == day_length)
         return DaySet.from_dates(dt.date.fromisoformat(name) for name in names if _DATE.fullmatch(name))

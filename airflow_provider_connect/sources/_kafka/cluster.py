@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.clients.kafka.connection import make_admin_client
 from airflow_provider_connect.clients.kafka.errors import ClientErrors, UnknownTopicError, translate_kafka_errors
+from airflow_provider_connect.clients.kafka.topic_reader import request_offsets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.patience import Patience
@@ -96,17 +97,12 @@ class Cluster:
             for name, (identity, numbers) in topics.items()
         ]
 
-    def _list_offsets(self, keys: list[tuple[str, int]], which: str, *, committed: bool = False) -> Offsets:
-        from confluent_kafka import IsolationLevel, TopicPartition
-        from confluent_kafka.admin import OffsetSpec  # type: ignore[attr-defined]  # where its documentation has it
-
-        spec: Any = OffsetSpec.earliest() if which == "earliest" else OffsetSpec.latest()  # type: ignore[no-untyped-call]
-        level = IsolationLevel.READ_COMMITTED if committed else IsolationLevel.READ_UNCOMMITTED
-        requests = {TopicPartition(topic, number): spec for topic, number in keys}
+    def _list_offsets(
+        self, keys: list[tuple[str, int]], which: Literal["earliest", "latest"], *, committed: bool = False
+    ) -> Offsets:
+        requested = request_offsets(self._admin, keys, self._timeout_seconds, which=which, committed=committed)
         with translate_kafka_errors("asking for the topics' offsets", self._errors):
-            answers = self._admin.list_offsets(requests, isolation_level=level, request_timeout=self._timeout_seconds)
-            offsets = {(key.topic, key.partition): future.result().offset for key, future in answers.items()}
-        # confluent-kafka 2.16 returns a negative offset instead of an error if a call fails.
+            offsets = {key: future.result().offset for key, future in requested}
         if any(offset < 0 for offset in offsets.values()):
             raise RetriableError("a broker did not return the offsets of all partitions")
         return offsets

@@ -134,6 +134,11 @@ class KafkaOptions(Source):
         return "increment"
 
     @property
+    def reads_avro(self) -> bool:
+        """True if keys or values need a schema registry."""
+        return "avro" in (self.key_converter, self.value_converter)
+
+    @property
     def order_columns(self) -> tuple[str, ...]:
         """The offset, if it is a column: a key's records are in one partition, in the order of its versions."""
         return (f"{PREFIX}offset",) if "offset" in self.own_columns else ()

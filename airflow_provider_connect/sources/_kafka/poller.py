@@ -13,7 +13,6 @@ from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.clients.kafka.connection import registry_connection
 from airflow_provider_connect.clients.kafka.registry import RegistryClient
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.days import require_begun
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._kafka.cluster import Cluster
@@ -114,14 +113,9 @@ class KafkaPoller(Poller, Follows):
 
         :raises ConfigError: the connection names no registry.
         """
-        if "avro" not in (self._options.key_converter, self._options.value_converter):
+        if not self._options.reads_avro:
             return None
-        connection = registry_connection(self._connection)
-        if connection is None:
-            raise ConfigError(
-                f"connection {self._connection.conn_id!r}: converter 'avro' needs schema.registry.url in the extra"
-            )
-        registry = RegistryClient(connection, self._options.timeout_seconds)
+        registry = RegistryClient(registry_connection(self._connection), self._options.timeout_seconds)
         return AvroReader(stack.enter_context(closing(registry)))
 
     def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:

@@ -37,7 +37,10 @@ class AvroReader:
     """
 
     def __init__(self, registry: RegistryClient) -> None:
+        import msgspec
+
         self._registry = registry
+        self._encoder = msgspec.json.Encoder(decimal_format="number")
         self._schemas: dict[int, Any] = {}
 
     def __call__(self, data: bytes) -> bytes:
@@ -48,7 +51,6 @@ class AvroReader:
         :raises ConfigError: the schema is no Avro, or refers to others.
         """
         import fastavro
-        import msgspec
 
         schema = self._schema(_schema_id(data))
         stream = io.BytesIO(data[_HEAD_BYTES:])
@@ -60,7 +62,7 @@ class AvroReader:
             raise BadRecordError("the record is longer than its Avro schema")
         if not _is_finite(value):
             raise BadRecordError("the record has a number without a value (NaN or infinity)")
-        return msgspec.json.Encoder(decimal_format="number").encode(value)
+        return self._encoder.encode(value)
 
     def _schema(self, schema_id: int) -> Any:
         import fastavro

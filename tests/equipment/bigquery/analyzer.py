@@ -296,7 +296,7 @@ def _language(*, strict: bool) -> Any:
     from zetasql.types import LanguageFeature, LanguageOptions, NameResolutionMode, ProductMode
 
     options = LanguageOptions.maximum_features()
-    # BigQuery has it (https://cloud.google.com/bigquery/docs/managing-table-schemas#change_a_columns_data_type, 2026-11).
+    # BigQuery: https://cloud.google.com/bigquery/docs/managing-table-schemas#change_a_columns_data_type (2026-11)
     options.enabled_language_features.append(LanguageFeature.FEATURE_ALTER_COLUMN_SET_DATA_TYPE)
     options.product_mode = ProductMode.PRODUCT_EXTERNAL
     if strict:

@@ -7,7 +7,6 @@ import itertools
 import json
 import os
 import signal
-import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
@@ -29,6 +28,7 @@ from airflow_provider_connect.sources._kafka.poller import KafkaPoller
 from airflow_provider_connect.sources.kafka import KafkaSource
 from airflow_provider_connect.window import Day
 from tests.equipment.kafka.registry import SchemaRegistry
+from tests.equipment.waiting import wait_until
 from tests.integration.conftest import Driven, Submitter
 from tests.standins.kafka_broker import KafkaBroker
 
@@ -187,9 +187,7 @@ def test_a_killed_driver_s_run_is_loaded_once_by_its_retry(loads: Loads, topic: 
     topic.write(*range(3_000))
     arguments = loads.arguments("killed", records_per_task=1_000)
     started = loads.submit.start(**arguments)
-    deadline = time.monotonic() + 60
-    while not list(loads.submit.table.glob("_connect/attempts/*/*")) and time.monotonic() < deadline:
-        time.sleep(0.01)
+    wait_until(lambda: list(loads.submit.table.glob("_connect/attempts/*/*")))
     os.kill(started.process.pid, signal.SIGKILL)
     started.process.communicate()
     started.abandon()
@@ -259,12 +257,9 @@ def test_a_topic_that_was_made_again_is_refused_or_read_from_its_beginning(loads
     topic.write(*range(30))
     loads.load()
     topic.delete()
-    for _ in range(50):
-        if topic.name not in topic.admin.list_topics(timeout=10).topics:
-            break
-        time.sleep(0.2)
+    wait_until(lambda: topic.name not in topic.admin.list_topics(timeout=10).topics)
     topic.create()
-    time.sleep(1)
+    wait_until(lambda: len(topic.admin.list_topics(topic.name, timeout=10).topics[topic.name].partitions) == 3)
     topic.write(*range(100, 130))
     assert "has another id than at the last run" in loads.refusal()
     loads.load(on_lost="warn")

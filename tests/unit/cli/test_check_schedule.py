@@ -53,6 +53,14 @@ def test_increments_need_no_whole_days(schedule: Any) -> None:
         described(schedule)
 
 
+@pytest.mark.parametrize(("catchup", "rest"), [(True, ". Catchup makes its missing runs"), (False, "")])
+def test_a_schedule_that_has_ended_may_still_have_runs_to_make(catchup: bool, rest: str) -> None:
+    start, end = (dt.datetime(2026, 10, day, tzinfo=dt.UTC) for day in (1, 3))
+    with DAG("d", schedule=daily("UTC"), start_date=start, end_date=end, catchup=catchup) as dag:
+        ConnectOperator(task_id="events", source=TinySource(conn_id="c"), sink=TinySink())
+    assert describe_next_days(tasks_of_dag(dag)["events"], NOW) == f"the schedule has ended{rest}"
+
+
 def test_other_schedules_are_left_to_the_run() -> None:
     assert described([Asset("a")]) is None
     assert str(described(None)).startswith("no schedule.")

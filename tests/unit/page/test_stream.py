@@ -79,6 +79,8 @@ def test_a_stream_of_increments_is_late_within_a_day(minutes: int, name: str) ->
     read_at = due - dt.timedelta(minutes=14)
     found = stream(**fields | {"offset": fields["offset"].model_copy(update={"read_at": read_at})})
     assert found.state.name == name
+    if name == "ok":
+        assert found.state.text == f"All rows up to {read_at:%Y-%m-%d %H:%M UTC} are loaded"
     if name == "late":
         assert found.state.text == f"Last read {read_at:%Y-%m-%d %H:%M UTC}. A run was due at {due:%Y-%m-%d %H:%M UTC}"
 
