@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from airflow_provider_connect.clients.bigquery.sql import TableRef
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.errors import RetriableError
 from airflow_provider_connect.sink import Intent, LedgerRow, Publish, StreamKey
 from airflow_provider_connect.sinks._bigquery.columns.schema import DAY_FIELD, compare_schema
 from airflow_provider_connect.sinks._bigquery.columns.types import Field, make_columns
@@ -62,7 +62,6 @@ from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPu
 from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day, SourceKind
-from tests.equipment.bigquery.analyzer import Analyzer
 from tests.equipment.bigquery.recorder import Recorder
 
 DAY = dt.date(2026, 9, 1)
@@ -351,21 +350,6 @@ def read_all(ledger: BigQueryLedger) -> None:
     ledger.days()
     ledger.erased()
     ledger.definition_in_force()
-
-
-def of_earlier_version(lacked: Collection[str]) -> list[str]:
-    """Return the SQL that reads a ledger and its erase list that lack columns, refused queries among it."""
-    world = World()
-    known = world.known()
-    earlier = {
-        place: [field for field in known[place] if field["name"] not in lacked]
-        for place in (world.tables.ledger, erase_list_table(world.tables.target))
-    }
-    api = Recorder({}, Analyzer(earlier))
-    read_all(BigQueryLedger(api, world.tables.target, world.tables.ledger, KEY, replaces_whole=True))
-    with suppress(ConfigError):  # nobody has filled it
-        read_erase_list(api, world.tables.target, 1)
-    return api.queries
 
 
 def worlds(table: str, names: tuple[str, ...] = ODD_NAMES) -> dict[str, World]:

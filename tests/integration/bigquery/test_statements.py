@@ -13,7 +13,8 @@ from airflow_provider_connect.sinks import _bigquery
 from airflow_provider_connect.sinks._bigquery.erase_list import ADDED_LIST_FIELDS
 from airflow_provider_connect.sinks._bigquery.ledger_rows import ADDED_FIELDS
 from tests.equipment.bigquery.analyzer import Analyzer, RefusedError, Statement, paths, split
-from tests.equipment.bigquery.statements import World, of_earlier_version, worlds
+from tests.equipment.bigquery.earlier_statements import of_earlier_version
+from tests.equipment.bigquery.statements import World, worlds
 
 pytestmark = pytest.mark.slow
 SINK = Path(_bigquery.__file__).parent
