@@ -69,6 +69,7 @@ class Letters:
 def _rest_handler(letters: Letters) -> type[BaseHTTPRequestHandler]:
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
+        disable_nagle_algorithm = True  # else a body waits 40 ms for the ACK of its head
 
         def log_message(self, *args: Any) -> None:
             pass

@@ -29,6 +29,7 @@ class JsonServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else a body waits 40 ms for the ACK of its head
 
             def do_GET(self) -> None:
                 self._answer()
