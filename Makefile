@@ -17,9 +17,9 @@ FAST := -m 'not slow and not campaign'
 MEMORY := $(shell df -Pk /dev/shm 2>/dev/null | awk 'NR == 2 && $$4 > 500000 { print "/dev/shm" }')
 FAST_PYTEST = $(if $(MEMORY),TMPDIR=$(MEMORY)) CONNECT_TEST_CORE=$(1) $(BIN)/pytest -q -o cache_dir=.pytest_cache/$@ --durations=5 $(FAST)
 FIRST := tests/unit/sources
-SECOND := tests/unit/sinks
+SECOND := $(addprefix tests/unit/,sinks standins demo)
 # None of them loads Airflow.
-THIRD := tests/conformance $(addprefix tests/unit/,clients shapes stage values polling standins demo submit equipment readers)
+THIRD := tests/conformance $(addprefix tests/unit/,clients shapes stage values polling submit equipment readers)
 BESIDE_EACH_OTHER = $(MAKE) --no-print-directory --keep-going --output-sync=target BESIDE=1
 SLOW := -m 'slow and not campaign'
 # Into build/site; a link or an anchor that leads nowhere fails it. --quiet would, with the warnings, lose the strictness.
@@ -73,7 +73,7 @@ fast: $(READY)  ## The fast tests alone.
 fast-first: $(READY)  ## The fast tests of sources.
 	@$(call FAST_PYTEST,0) $(FIRST)
 
-fast-second: $(READY)  ## The fast tests of sinks.
+fast-second: $(READY)  ## The fast tests of sinks, and of what plays a vendor.
 	@$(call FAST_PYTEST,1) $(SECOND)
 
 fast-third: $(READY)  ## The fast tests of the contract, of clients, and of what else needs no Airflow.
