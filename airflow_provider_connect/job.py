@@ -52,6 +52,7 @@ class JobConfig(Wire):
     :param attempt: unique for every start of a job.
     :param staging: path or URL of the stage, if the sink has none.
     :param allowance: request limit of the job.
+    :param concurrent_polls: partitions that the source's options allow to be polled concurrently.
     :param rejects_keep: kept parts of a rejected record.
     :param sealed_connections: connections for a driver on another machine.
     """
@@ -63,6 +64,7 @@ class JobConfig(Wire):
     days: tuple[Day, ...]
     lookback: tuple[Day, ...] = ()
     has_lookback: bool = False
+    concurrent_polls: int = 1
     intent: Intent
     attempt: str
     report: str

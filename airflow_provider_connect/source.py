@@ -133,6 +133,10 @@ class Source(Connector):
         """True if an earlier day can be polled again."""
         return self.kind == "day"
 
+    def concurrent_polls(self, days: int) -> int:
+        """Return how many partitions of a window of ``days`` days the options allow to be polled concurrently."""
+        return 1 if self.kind == "increment" else min(days, self.parallel_days)
+
     @property
     def repeats_rows(self) -> bool:
         """True if later runs read rows again, so that only a sink that merges by key keeps each row once."""

@@ -147,6 +147,7 @@ class Run:
             count_allowance=spec.count_allowance,
             lookback=spec.lookback,
             has_lookback=spec.has_lookback,
+            concurrent_polls=source.concurrent_polls(len(spec.days) + len(spec.lookback)),
             intent=intent,
             attempt=attempt,
             report="",

@@ -212,6 +212,10 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         source["required"] = [name for name in source["required"] if name != "conn_id"]
         return schema
 
+    def concurrent_polls(self, days: int) -> int:
+        """Return how many partitions of a window may be polled concurrently, those of shared parents included."""
+        return self.partitions * super().concurrent_polls(days)
+
     @property
     def stream_key(self) -> str:
         """Connection id and stream, joined by a dot.

@@ -21,18 +21,40 @@ _REFUSED_SETTING = "IllegalArgumentException"
 """Spark's exception for a refused value, such as too little memory."""
 
 
-def start_context() -> Any:
-    """Start the Spark context in a background thread. Returns a function that waits for it."""
-    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+_ALL_CORES = "local[*]"
+_MAX_LOCAL_SLOTS = 8
+"""Most tasks that a local master without a number runs at the same time for a source that waits. Each takes 0.2 GB."""
 
-    # Arrow's own pool gives little back: a poll that needs 20 MB at a time would hold 40 MB more, and be no faster.
-    conf = SparkConf().setIfMissing("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
+
+def start_context(concurrent_polls: int = 1) -> Any:
+    """Start the Spark context in a background thread. Returns a function that waits for it.
+
+    :param concurrent_polls: polls that wait for their source at the same time. They need slots rather than cores, so
+        the master ``local[*]`` gets a slot for each of them.
+    """
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="spark-start")
-    started = pool.submit(SparkContext, conf=conf)
+    started = pool.submit(_new_context, min(concurrent_polls, _MAX_LOCAL_SLOTS))
     # A first task starts the Python workers meanwhile, too.
     pool.submit(lambda: started.result().parallelize([0], 1).count())
     pool.shutdown(wait=False)
     return lambda: _started_context(started)
+
+
+def _new_context(slots: int) -> SparkContext:
+    from pyspark import SparkConf, SparkContext  # noqa: PLC0415
+
+    SparkContext._ensure_initialized()  # without the JVM, a SparkConf does not know what was submitted
+    # Arrow's own pool gives little back: a poll that needs 20 MB at a time would hold 40 MB more, and be no faster.
+    conf = SparkConf().setIfMissing("spark.executorEnv.ARROW_DEFAULT_MEMORY_POOL", "system")
+    if conf.get("spark.master", None) == _ALL_CORES:
+        jvm: Any = SparkContext._jvm
+        conf.setMaster(local_master(jvm.Runtime.getRuntime().availableProcessors(), slots))
+    return SparkContext(conf=conf)
+
+
+def local_master(cores: int, slots: int) -> str:
+    """Return the local master that runs ``slots`` tasks at the same time, and at least one on each core."""
+    return f"local[{max(cores, slots)}]"
 
 
 def _started_context(started: Future[SparkContext]) -> SparkContext:

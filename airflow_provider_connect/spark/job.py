@@ -58,7 +58,7 @@ def _run_one(job: JobConfig, job_file: Path, started: float) -> JobReport:
 
 
 def _run(job: JobConfig, connections: Connections, started: float, budget: RequestBudget) -> JobReport:
-    wait_for_context = application.start_context()
+    wait_for_context = application.start_context(job.concurrent_polls)
     # Imported while the JVM starts: pyarrow, and all that moves days.
     from airflow_provider_connect.spark.composition import run_job  # noqa: PLC0415
 

@@ -146,7 +146,7 @@ class StreamsTask:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(task_runner, "SUPERVISOR_COMMS", self.variables, raising=False)
             if not self.with_spark:
-                patch.setattr(application, "start_context", lambda: SparkHere)
+                patch.setattr(application, "start_context", lambda polls=1: SparkHere)
                 patch.setattr(watchdog, "is_task_alive", lambda: True)
                 patch.setattr(watchdog, "start", lambda lock: None)
                 patch.setattr(

@@ -39,7 +39,7 @@ def drive(job: JobConfig, connections: Connections) -> JobReport:
     job_file.write_text(job.model_dump_json())
     write_connections(report.with_name(driver.CONNECTIONS_FILE), connections)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(application, "start_context", lambda: SparkHere)
+        patch.setattr(application, "start_context", lambda polls=1: SparkHere)
         patch.setattr(watchdog, "is_task_alive", lambda: True)
         driver.main(["job.py", str(job_file)])
     return JobReport.model_validate_json(report.read_text())

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import os
+import threading
 from typing import Any
 
 import pytest
@@ -83,6 +85,26 @@ def test_days_and_children_of_parents_are_in_delta_whole_or_not_at_all(submit: A
         assert children.report.exit_code == 0, children.output
         table = DeltaTable(str(submit.tmp / "children")).to_pyarrow_table(columns=["id"])
         assert sorted(table["id"].to_pylist()) == sorted(each for ids in expected.values() for each in ids)
+
+
+def test_a_local_master_of_all_cores_polls_as_many_days_at_once_as_the_options_allow(submit: Any) -> None:
+    width = min(8, len(os.sched_getaffinity(0)) + 2)
+    days = [str(dt.date(2026, 10, 5) + dt.timedelta(at)) for at in range(width)]
+    submit.source_name, submit.master = "rest", "local[*]"
+    all_at_once = threading.Barrier(width)
+
+    def answer_together(request: Request) -> bool:
+        if request.first("page") == "1":
+            all_at_once.wait(60)
+        return True
+
+    items = [item for at, day in enumerate(days) for item in items_of(dt.date.fromisoformat(day), 3, first_id=10 * at)]
+    with RestApi(items) as api:
+        api.authorize = answer_together
+        source = {**BY_PAGE, "parallel_days": width}
+        ended = submit.run(days, source=source, connection=api.connection, concurrent_polls=width)
+    assert ended.process.returncode == 0, ended.output
+    assert loaded(submit) == {day: [10 * at, 10 * at + 1, 10 * at + 2] for at, day in enumerate(days)}
 
 
 def test_a_day_into_bigquery(submit: Any, bigquery_target: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -75,6 +75,13 @@ def test_answers_are_digested_from_the_first_load_on_for_tasks_with_lookback_day
     assert JobConfig.model_validate(spark_submit.seen["job"]).digests_answers == has_lookback
 
 
+def test_the_job_may_poll_the_days_of_the_lookback_at_the_same_time(
+    loaded: TinyLedger, spark_submit: SparkSubmit
+) -> None:
+    days = run(loaded, spark_submit)
+    assert JobConfig.model_validate(spark_submit.seen["job"]).concurrent_polls == len(days) + 1 == 4
+
+
 def test_a_backfills_run_loads_no_earlier_day(loaded: TinyLedger, spark_submit: SparkSubmit) -> None:
     assert run(loaded, spark_submit, run_type="backfill") == []
 
