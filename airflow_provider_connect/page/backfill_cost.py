@@ -104,9 +104,12 @@ def _note_left_out(target: BackfillTarget, request: BackfillRequest, runs: Seque
     days = [day for day in _missing_days(target) if request.first <= day <= request.last and day not in run_days]
     if not days:
         return []
-    subject = "1 missing day gets" if len(days) == 1 else f"{len(days):,} missing days get"
-    reason = "it has" if len(days) == 1 else "they have"
-    return [f"{subject} no run, since {reason} one that is not chosen: {_ranges_text(DaySet.from_dates(days))}"]
+    subject = "1 missing day already has a run" if len(days) == 1 else f"{len(days):,} missing days already have runs"
+    verb = "is" if len(days) == 1 else "are"
+    return [
+        f"{subject} and {verb} left out: {_ranges_text(DaySet.from_dates(days))}. Choose 'All days, including loaded "
+        "ones', or clear the runs"
+    ]
 
 
 def _ranges_text(days: DaySet) -> str:

@@ -172,7 +172,8 @@ def test_days_that_are_done_or_stay_missing_and_a_paused_dag_are_named(client: T
     assert preview(client, DAY[6], DAY[4])["notes"] == [
         "The DAG is paused. Its runs begin when you unpause it",
         "1 run of these loads days that are done",
-        f"1 missing day gets no run, since it has one that is not chosen: {DAY[4]}",
+        f"1 missing day already has a run and is left out: {DAY[4]}. Choose 'All days, including loaded ones', or "
+        "clear the runs",
     ]
 
 
