@@ -70,6 +70,11 @@ class KafkaOptions(Source):
         examples=["shop\\.(orders|items)"],
     )
     zone: ZoneName = Field(default="UTC", description="IANA zone of the runs' days.")
+    ledger_topic: Annotated[str, AfterValidator(_validate_topic)] | None = Field(
+        default="__connect_ledger",
+        description="Ledger topic of the cluster's KafkaSinks. A topic that they wrote holds every generation of a "
+        "day, so reading it by offset is refused. None reads every generation.",
+    )
     start: Start = Field(
         default="earliest",
         description="Where the stream's first run begins in each partition: at its oldest record, or after its newest. "

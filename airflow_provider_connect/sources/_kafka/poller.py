@@ -7,7 +7,8 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.clients.kafka.connection import registry_connection
@@ -19,6 +20,11 @@ from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.consumer import open_consumer
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
 from airflow_provider_connect.sources._kafka.positions import Position
+from airflow_provider_connect.sources._kafka.published import (
+    read_entries,
+    require_foreign_record,
+    require_no_generations,
+)
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
 from airflow_provider_connect.sources._kafka.registered import AvroReader
 from airflow_provider_connect.sources._kafka.rows import RowBuilder, schema_of
@@ -41,6 +47,7 @@ class KafkaPoller(Poller, Follows):
         self._connection = connection
         self._lock = threading.Lock()
         self._ranges: dict[Day, Sequence[OffsetRange]] = {}
+        self._foreign_topics: Sequence[str] = ()
 
     def close(self) -> None:
         """Nothing stays open between calls."""
@@ -63,11 +70,27 @@ class KafkaPoller(Poller, Follows):
             increment = next_increment(states, begin, options.start, options.on_lost)
         else:
             increment = same_increment(cluster.topic_states(names), begin, Position.parse(to), options.start)
+        foreign_topics = self._require_foreign_topics(cluster, names)
         for warning in increment.warnings:
             _LOG.warning("%s", warning)
         with self._lock:
             self._ranges[day] = increment.ranges
+            self._foreign_topics = foreign_topics
         return increment.end.text()
+
+    def _require_foreign_topics(self, cluster: Cluster, names: Sequence[str]) -> Sequence[str]:
+        """Check that no KafkaSink wrote the topics. Returns those whose records must show it as well.
+
+        :raises ConfigError: the ledger has days in a topic.
+        """
+        options = self._options
+        if options.ledger_topic is None:
+            return ()
+        compacted = cluster.compacted_topics(list(names))  # the newest record of each key counts there
+        foreign_topics = [name for name in names if name not in compacted]
+        entries = read_entries(self._connection, options.ledger_topic, options.timeout_seconds)
+        require_no_generations(foreign_topics, entries, options.ledger_topic)
+        return foreign_topics
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return partitions of about ``records_per_task`` offsets. Without :meth:`follow`, all records so far.
@@ -82,9 +105,13 @@ class KafkaPoller(Poller, Follows):
             self.follow(day, None, None)
             ranges = self._ranges[day]
         return [
-            InputPartition(days=(day,), index=index, params={"ranges": [list(offset_range) for offset_range in part]})
+            InputPartition(days=(day,), index=index, params=self._params_of(part))
             for index, part in enumerate(deal_out(ranges, self._options.records_per_task))
         ]
+
+    def _params_of(self, ranges: Sequence[OffsetRange]) -> dict[str, Any]:
+        foreign_topics = {offset_range.topic for offset_range in ranges} & set(self._foreign_topics)
+        return {"ranges": [list(offset_range) for offset_range in ranges], "foreign_topics": sorted(foreign_topics)}
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a partition's ranges.
@@ -98,9 +125,12 @@ class KafkaPoller(Poller, Follows):
         ranges = [OffsetRange(*values) for values in part.params["ranges"]]
         self._require_same_topics(ranges)
         reads_headers = "headers" in self._options.own_columns
+        check_first = partial(require_foreign_record, frozenset(part.params["foreign_topics"]))
         with ExitStack() as stack:
             builder = RowBuilder(self._options, self._open_avro_reader(stack))
-            reader = stack.enter_context(open_consumer(self._connection, ranges, reads_headers=reads_headers))
+            reader = stack.enter_context(
+                open_consumer(self._connection, ranges, reads_headers=reads_headers, check_first=check_first)
+            )
             for records in reader.read(self._options.timeout_seconds):
                 tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
                 batch = builder.build(records, tally)

@@ -375,3 +375,23 @@ def test_avro_of_several_schema_versions(
     assert topic.producer.flush(30) == 0
     tolerant = {"value_converter": "avro", "columns": columns, "errors_tolerance": "all", "retry_budget_seconds": 0}
     assert "does not know schema 1048575" in loads.refusal(**tolerant)
+
+
+def test_a_topic_of_our_own_sink_is_refused_by_offset(
+    loads: Loads, topic: Topic, kafka_target: Any, kafka_connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    submit, sink = loads.submit, kafka_target.sink
+    submit.staging.mkdir()
+    options = {"topic": sink.topic, "ledger_topic": sink.ledger_topic, "key_fields": ["id"]}
+    with monkeypatch.context() as patched:
+        patched.setattr(submit, "sink_options", lambda: options)
+        patched.setattr(submit, "sink_name", "kafka")
+        patched.setattr(submit, "sink_connections", kafka_target.connections)
+        topic.write(*range(20))
+        loads.load()
+    message = loads.refusal(topics=[sink.topic], ledger_topic=sink.ledger_topic)
+    assert f"topic {sink.topic!r} was written by a KafkaSink: ledger topic {sink.ledger_topic!r} names it" in message
+    message = loads.refusal(topics=[sink.topic], ledger_topic="no-such-ledger")
+    assert "its records have the header connect.generation" in message, "a mirror of the topic, without its ledger"
+    loads.load(topics=[sink.topic], ledger_topic=None)
+    assert loads.ids() == Counter(range(20))
