@@ -70,6 +70,17 @@ class KafkaOptions(Source):
         examples=["shop\\.(orders|items)"],
     )
     zone: ZoneName = Field(default="UTC", description="IANA zone of the runs' days.")
+    read_by: Literal["offset", "generation"] = Field(
+        default="offset",
+        description="The records of a run: those since the last run (offset), or the newest generation of the run's "
+        "day in topics that a KafkaSink wrote (generation).",
+    )
+    published_stream: str = Field(
+        default="",
+        description="With read_by='generation': connector and stream of the sink's ledger, joined by a slash. Needed "
+        "if the topics have several.",
+        examples=["mixpanel/mixpanel_default.export"],
+    )
     ledger_topic: Annotated[str, AfterValidator(_validate_topic)] | None = Field(
         default="__connect_ledger",
         description="Ledger topic of the cluster's KafkaSinks. A topic that they wrote holds every generation of a "
@@ -135,8 +146,8 @@ class KafkaOptions(Source):
 
     @property
     def kind(self) -> SourceKind:
-        """Each run reads an increment."""
-        return "increment"
+        """An increment, or by generation a day."""
+        return "increment" if self.read_by == "offset" else "day"
 
     @property
     def reads_avro(self) -> bool:
@@ -156,13 +167,7 @@ class KafkaOptions(Source):
 
 def option_problems(options: KafkaOptions) -> list[str]:
     """Return the problems of options that do not fit together."""
-    problems = []
-    if (options.topics is None) == (options.topics_pattern is None):
-        problems.append("set topics, or topics_pattern")
-    elif not options.stream_name:
-        problems.append("stream: topics_pattern needs a name for its stream")
-    elif not _STREAM.fullmatch(options.stream_name):
-        problems.append("stream: use at most 200 letters, digits, '_', '-' and '.'")
+    problems = _topic_problems(options)
     if options.columns and options.value_converter not in FIELD_CONVERTERS:
         problems.append(f"columns: value_converter={options.value_converter!r} gives the column value. Use json")
     if options.key_columns and options.key_converter not in FIELD_CONVERTERS:
@@ -175,6 +180,21 @@ def option_problems(options: KafkaOptions) -> list[str]:
         problems.append(f"columns, key_columns: {', '.join(sorted(both))} would come twice")
     if taken := [name for name in (*options.columns, *options.key_columns) if is_reserved(name)]:
         problems.append(f"columns: {', '.join(taken)} is a name of our own columns. Rename it with a shape")
+    return problems
+
+
+def _topic_problems(options: KafkaOptions) -> list[str]:
+    problems = []
+    if (options.topics is None) == (options.topics_pattern is None):
+        problems.append("set topics, or topics_pattern")
+    elif not options.stream_name:
+        problems.append("stream: topics_pattern needs a name for its stream")
+    elif not _STREAM.fullmatch(options.stream_name):
+        problems.append("stream: use at most 200 letters, digits, '_', '-' and '.'")
+    if options.read_by == "generation" and options.ledger_topic is None:
+        problems.append("read_by='generation': set ledger_topic, which knows the generations")
+    if options.published_stream and options.read_by != "generation":
+        problems.append("published_stream: set read_by='generation'")
     return problems
 
 

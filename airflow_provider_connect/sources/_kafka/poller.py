@@ -26,6 +26,7 @@ from airflow_provider_connect.sources._kafka.published import (
     require_no_generations,
 )
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
+from airflow_provider_connect.sources._kafka.records import Record
 from airflow_provider_connect.sources._kafka.registered import AvroReader
 from airflow_provider_connect.sources._kafka.rows import RowBuilder, schema_of
 from airflow_provider_connect.sources._kafka.spans import next_increment, same_increment
@@ -39,15 +40,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("airflow_provider_connect.sources.kafka")
 
 
-class KafkaPoller(Poller, Follows):
-    """Polls the selected topics of one cluster."""
+class RecordPoller(Poller):
+    """Polls ranges of offsets. Subclasses plan them."""
 
     def __init__(self, options: KafkaOptions, connection: Connection) -> None:
         self._options = options
         self._connection = connection
         self._lock = threading.Lock()
-        self._ranges: dict[Day, Sequence[OffsetRange]] = {}
-        self._foreign_topics: Sequence[str] = ()
 
     def close(self) -> None:
         """Nothing stays open between calls."""
@@ -55,6 +54,72 @@ class KafkaPoller(Poller, Follows):
     def schema(self) -> pa.Schema:
         """Return the schema of the rows. Asks nothing of the cluster."""
         return schema_of(self._options)
+
+    def select(self, part: InputPartition, records: list[Record], tally: Tally) -> list[Record]:
+        """Return the records of a partition that become rows."""
+        return records
+
+    def finish(self, part: InputPartition, tally: Tally) -> None:
+        """Check a partition whose ranges were read to their ends."""
+
+    def reads_headers(self) -> bool:
+        """Return True if the records' headers are needed."""
+        return "headers" in self._options.own_columns
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a partition's ranges.
+
+        :raises RetriableError: the brokers do not answer, or a range cannot be read to its end in time. A
+            :class:`.PlanGoneError` if a topic was made again since the plan.
+        :raises ConfigError: credentials or rights are wrong, or records were deleted since the plan.
+        :raises DataError: a record cannot be read, and ``errors_tolerance`` does not allow it.
+        """
+        (day,) = part.days
+        ranges = [OffsetRange(*values) for values in part.params["ranges"]]
+        self._require_same_topics(ranges)
+        check_first = partial(require_foreign_record, frozenset(part.params.get("foreign_topics", ())))
+        with ExitStack() as stack:
+            builder = RowBuilder(self._options, self._open_avro_reader(stack))
+            reader = stack.enter_context(
+                open_consumer(self._connection, ranges, reads_headers=self.reads_headers(), check_first=check_first)
+            )
+            for records in reader.read(self._options.timeout_seconds):
+                tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
+                batch = builder.build(self.select(part, records, tally), tally)
+                if batch.num_rows:
+                    yield day, batch
+        self.finish(part, tally)
+        self._require_same_topics(ranges)
+
+    def _open_avro_reader(self, stack: ExitStack) -> AvroReader | None:
+        """Return a reader of Avro, whose registry the stack closes. None if no record is Avro.
+
+        :raises ConfigError: the connection names no registry.
+        """
+        if not self._options.reads_avro:
+            return None
+        registry = RegistryClient(registry_connection(self._connection), self._options.timeout_seconds)
+        return AvroReader(stack.enter_context(closing(registry)))
+
+    def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:
+        """Check that no topic was deleted and made again since the plan: its offsets would be those of other records.
+
+        :raises PlanGoneError: a topic has another id.
+        """
+        ids = {offset_range.topic: offset_range.identity for offset_range in ranges}
+        cluster = Cluster(self._connection, self._options.timeout_seconds)
+        for name, (identity, _) in cluster.topic_identities(sorted(ids)).items():
+            if identity != ids[name]:
+                raise PlanGoneError(f"topic {name!r} was deleted and made again since the plan of this run")
+
+
+class KafkaPoller(RecordPoller, Follows):
+    """Polls increments of the selected topics of one cluster."""
+
+    def __init__(self, options: KafkaOptions, connection: Connection) -> None:
+        super().__init__(options, connection)
+        self._ranges: dict[Day, Sequence[OffsetRange]] = {}
+        self._foreign_topics: Sequence[str] = ()
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
         """Fix the offsets that a day's run reads. Returns the position after them.
@@ -112,49 +177,3 @@ class KafkaPoller(Poller, Follows):
     def _params_of(self, ranges: Sequence[OffsetRange]) -> dict[str, Any]:
         foreign_topics = {offset_range.topic for offset_range in ranges} & set(self._foreign_topics)
         return {"ranges": [list(offset_range) for offset_range in ranges], "foreign_topics": sorted(foreign_topics)}
-
-    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a partition's ranges.
-
-        :raises RetriableError: the brokers do not answer, or a range cannot be read to its end in time. A
-            :class:`.PlanGoneError` if a topic was made again since the plan.
-        :raises ConfigError: credentials or rights are wrong, or records were deleted since the plan.
-        :raises DataError: a record cannot be read, and ``errors_tolerance`` does not allow it.
-        """
-        (day,) = part.days
-        ranges = [OffsetRange(*values) for values in part.params["ranges"]]
-        self._require_same_topics(ranges)
-        reads_headers = "headers" in self._options.own_columns
-        check_first = partial(require_foreign_record, frozenset(part.params["foreign_topics"]))
-        with ExitStack() as stack:
-            builder = RowBuilder(self._options, self._open_avro_reader(stack))
-            reader = stack.enter_context(
-                open_consumer(self._connection, ranges, reads_headers=reads_headers, check_first=check_first)
-            )
-            for records in reader.read(self._options.timeout_seconds):
-                tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
-                batch = builder.build(records, tally)
-                if batch.num_rows:
-                    yield day, batch
-        self._require_same_topics(ranges)
-
-    def _open_avro_reader(self, stack: ExitStack) -> AvroReader | None:
-        """Return a reader of Avro, whose registry the stack closes. None if no record is Avro.
-
-        :raises ConfigError: the connection names no registry.
-        """
-        if not self._options.reads_avro:
-            return None
-        registry = RegistryClient(registry_connection(self._connection), self._options.timeout_seconds)
-        return AvroReader(stack.enter_context(closing(registry)))
-
-    def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:
-        """Check that no topic was deleted and made again since the plan: its offsets would be those of other records.
-
-        :raises PlanGoneError: a topic has another id.
-        """
-        ids = {offset_range.topic: offset_range.identity for offset_range in ranges}
-        cluster = Cluster(self._connection, self._options.timeout_seconds)
-        for name, (identity, _) in cluster.topic_identities(sorted(ids)).items():
-            if identity != ids[name]:
-                raise PlanGoneError(f"topic {name!r} was deleted and made again since the plan of this run")

@@ -58,6 +58,5 @@ def generations_error(topic: str, evidence: str) -> ConfigError:
     """Return the refusal to read a topic by offset."""
     return ConfigError(
         f"topic {topic!r} was written by a KafkaSink: {evidence}. It holds every generation of a day, and by offset a "
-        "reload would arrive twice. Read its newest days with airflow_provider_connect.readers.kafka, or the sink's "
-        "own source. ledger_topic=None reads every generation"
+        "reload would arrive twice. read_by='generation' reads the newest days, ledger_topic=None every generation"
     )
