@@ -12,7 +12,7 @@
 host, port   a broker, where the extra has no ``bootstrap.servers``
 login        user of SASL
 password     password of the user
-extra        ``schema.registry.url``, ``.login`` and ``.password`` for Avro, and librdkafka's settings: https://docs.confluent.io/platform/current/clients/librdkafka/html/md_CONFIGURATION.html
+extra        ``schema.registry.url``, ``.login`` and ``.password`` for Avro and Protobuf, and librdkafka's settings: https://docs.confluent.io/platform/current/clients/librdkafka/html/md_CONFIGURATION.html
              (2026-11)
 ============ =====================================================================================
 
@@ -116,7 +116,7 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
         from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415  # not for DAG files
 
         problems = check_connection(connection)
-        return problems + self._registry_problems(connection) if self.reads_avro else problems
+        return problems + self._registry_problems(connection) if self.registry_converters else problems
 
     def _registry_problems(self, connection: Connection) -> list[str]:
         from airflow_provider_connect.clients.kafka.connection import registry_connection  # noqa: PLC0415  # not for DAG files

@@ -12,8 +12,8 @@ from airflow_provider_connect.sources._kafka.spans import OnLost, Start
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import SourceKind, ZoneName
 
-Converter = Literal["string", "bytes", "json", "avro", "json_schema"]
-FIELD_CONVERTERS = ("json", "avro", "json_schema")
+Converter = Literal["string", "bytes", "json", "avro", "json_schema", "protobuf"]
+FIELD_CONVERTERS = ("json", "avro", "json_schema", "protobuf")
 """Converters whose records have fields."""
 Envelope = Literal["none", "connect", "debezium"]
 OwnColumn = Literal["topic", "partition", "offset", "timestamp", "headers"]
@@ -103,8 +103,8 @@ class KafkaOptions(Source):
     value_converter: Converter = Field(
         default="json",
         description="Form of the records' values. string and bytes give the column value, and so do the others without "
-        "columns, as checked JSON text. avro and json_schema are forms of a schema registry. avro reads its schemas "
-        "from schema.registry.url in the connection's extra.",
+        "columns, as checked JSON text. avro, json_schema and protobuf are forms of a schema registry. avro and "
+        "protobuf read their schemas from schema.registry.url in the connection's extra.",
     )
     envelope: Envelope = Field(
         default="none",
@@ -150,9 +150,9 @@ class KafkaOptions(Source):
         return "increment" if self.read_by == "offset" else "day"
 
     @property
-    def reads_avro(self) -> bool:
-        """True if keys or values need a schema registry."""
-        return "avro" in (self.key_converter, self.value_converter)
+    def registry_converters(self) -> set[Converter]:
+        """The converters of keys and values that ask a schema registry."""
+        return {self.key_converter, self.value_converter} & {"avro", "protobuf"}
 
     @property
     def order_columns(self) -> tuple[str, ...]:

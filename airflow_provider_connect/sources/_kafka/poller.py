@@ -27,7 +27,7 @@ from airflow_provider_connect.sources._kafka.published import (
 )
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
 from airflow_provider_connect.sources._kafka.records import Record
-from airflow_provider_connect.sources._kafka.registered import AvroReader
+from airflow_provider_connect.sources._kafka.registered import REGISTRY_READERS, ReadJson
 from airflow_provider_connect.sources._kafka.rows import RowBuilder, schema_of
 from airflow_provider_connect.sources._kafka.spans import next_increment, same_increment
 from airflow_provider_connect.window import Day
@@ -79,7 +79,7 @@ class RecordPoller(Poller):
         self._require_same_topics(ranges)
         check_first = partial(require_foreign_record, frozenset(part.params.get("foreign_topics", ())))
         with ExitStack() as stack:
-            builder = RowBuilder(self._options, self._open_avro_reader(stack))
+            builder = RowBuilder(self._options, self._open_readers(stack))
             reader = stack.enter_context(
                 open_consumer(self._connection, ranges, reads_headers=self.reads_headers(), check_first=check_first)
             )
@@ -91,15 +91,17 @@ class RecordPoller(Poller):
         self.finish(part, tally)
         self._require_same_topics(ranges)
 
-    def _open_avro_reader(self, stack: ExitStack) -> AvroReader | None:
-        """Return a reader of Avro, whose registry the stack closes. None if no record is Avro.
+    def _open_readers(self, stack: ExitStack) -> dict[str, ReadJson]:
+        """Return the readers of registered records by converter. The stack closes their registry.
 
         :raises ConfigError: the connection names no registry.
         """
-        if not self._options.reads_avro:
-            return None
+        converters = self._options.registry_converters
+        if not converters:
+            return {}
         registry = RegistryClient(registry_connection(self._connection), self._options.timeout_seconds)
-        return AvroReader(stack.enter_context(closing(registry)))
+        stack.enter_context(closing(registry))
+        return {converter: REGISTRY_READERS[converter](registry) for converter in converters}
 
     def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:
         """Check that no topic was deleted and made again since the plan: its offsets would be those of other records.
