@@ -1,4 +1,4 @@
-"""Fixtures of the tests with Spark."""
+"""Fixtures of the tests of topics."""
 
 from tests.equipment.kafka.loads import loads, topic
 
