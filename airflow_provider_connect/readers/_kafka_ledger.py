@@ -6,12 +6,13 @@ with its own code, and a test compares the two.
 
 from __future__ import annotations
 
+import datetime as dt
 import json
 import time
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from airflow_provider_connect.clients.kafka.errors import ClientErrors, classify
 from airflow_provider_connect.clients.kafka.topic_reader import open_topic
@@ -188,12 +189,64 @@ class LedgerEntry:
         return base >= (earlier.generation, earlier.checks) or earlier_name in self.beaten
 
 
+class EntryKey(NamedTuple):
+    """Key of a day's ledger record.
+
+    :param topic: the sink's option, perhaps a template.
+    :param part: number of a later span of the day. 0 for the first one, and for days that are no increments.
+    """
+
+    connector: str
+    stream: str
+    topic: str
+    day: dt.date
+    part: int
+
+
+def newest_entries(
+    connection: Connection, ledger_topic: str, timeout_seconds: float, topic: str | None = None
+) -> tuple[dict[EntryKey, LedgerEntry], set[str]]:
+    """Return the counting entry of each published day, and the topics that the ledger has, as options of sinks.
+
+    :param topic: return only entries of this option. None returns all.
+    :raises ConfigError: the ledger is missing, or holds records that no Kafka sink wrote.
+    """
+    entries: dict[EntryKey, LedgerEntry] = {}
+    topics: set[str] = set()
+    for message in ledger_records(connection, ledger_topic, timeout_seconds):
+        try:
+            connector, stream, target, day, record_type, *part = json.loads(message.key() or b"null")
+            if record_type != "day":
+                continue
+            topics.add(target)
+            if topic not in (None, target):
+                continue
+            key = EntryKey(connector, stream, target, dt.date.fromisoformat(day), *(part or (0,)))
+            value = message.value()
+            entry = None if value is None else LedgerEntry.parse(value)
+        except (ValueError, TypeError, KeyError, AttributeError):
+            raise ConfigError(
+                f"ledger topic {ledger_topic!r} holds a record at offset {message.offset()} that cannot be read: "
+                "another version of this package, or another program, wrote it. Use the version that wrote it, or name "
+                "the right ledger_topic"
+            ) from None
+        if entry is None:
+            entries.pop(key, None)
+        elif key not in entries or entry.supersedes(entries[key]):
+            entries[key] = entry
+    return entries, topics
+
+
+class MissingLedgerError(ConfigError):
+    """The ledger topic does not exist."""
+
+
 def ledger_records(connection: Connection, topic: str, timeout_seconds: float) -> Iterator[Message]:
     """Yield the ledger's committed records up to its present end, after waiting for transactions open before it."""
     with open_topic(connection, topic, timeout_seconds, "read_uncommitted", "ledger topic") as partitions:
         numbers = partitions.partition_numbers()
         if not numbers:
-            raise ConfigError(
+            raise MissingLedgerError(
                 f"ledger topic {topic!r} is missing: nothing is published yet, or the sink has another ledger_topic"
             )
         ends = {number: partitions.read_bounds(number)[1] for number in numbers}

@@ -33,10 +33,9 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError, refuse_text
 from airflow_provider_connect.readers._kafka_ledger import (
     ACTION,
-    LedgerEntry,
     PartitionId,
     SpanIndex,
-    ledger_records,
+    newest_entries,
     partition_of,
     read_messages,
 )
@@ -86,28 +85,7 @@ def newest_days(
         the topic only receives changes of snapshots, or the cluster refuses the settings.
     :raises RetriableError: the broker does not answer, or a transaction in the ledger stays open.
     """
-    entries: dict[tuple[str, str, str, int], LedgerEntry] = {}
-    topics: set[str] = set()
-    for message in ledger_records(_connection(settings), ledger_topic, timeout_seconds):
-        try:
-            connector, stream, target, day, record_type, *part = json.loads(message.key() or b"null")
-            if record_type != "day":
-                continue
-            topics.add(target)
-            if target != topic:
-                continue
-            key, value = (connector, stream, day, *(part or (0,))), message.value()
-            entry = None if value is None else LedgerEntry.parse(value)
-        except (ValueError, TypeError, KeyError, AttributeError):
-            raise ConfigError(
-                f"ledger topic {ledger_topic!r} holds a record at offset {message.offset()} that cannot be read: "
-                "another version of this package, or another program, wrote it. Use the version that wrote it, or name "
-                "the right ledger_topic"
-            ) from None
-        if entry is None:
-            entries.pop(key, None)
-        elif key not in entries or entry.supersedes(entries[key]):
-            entries[key] = entry
+    entries, topics = newest_entries(_connection(settings), ledger_topic, timeout_seconds, topic)
     if not entries:
         topic_names = ", ".join(sorted(topics)[:_MOST_NAMES]) or "none at all"
         raise ConfigError(
@@ -121,9 +99,9 @@ def newest_days(
         )
     return [
         PublishedDay(
-            connector=key[0],
-            stream=key[1],
-            day=dt.date.fromisoformat(key[2]),
+            connector=key.connector,
+            stream=key.stream,
+            day=key.day,
             generation=entry.generation,
             rows=entry.rows,
             exact=entry.built_on is None,

@@ -12,7 +12,7 @@
 host, port   a broker, where the extra has no ``bootstrap.servers``
 login        user of SASL
 password     password of the user
-extra        ``schema.registry.url``, ``.login`` and ``.password`` for Avro, and librdkafka's settings: https://docs.confluent.io/platform/current/clients/librdkafka/html/md_CONFIGURATION.html
+extra        ``schema.registry.url``, ``.login`` and ``.password`` for Avro and Protobuf, and librdkafka's settings: https://docs.confluent.io/platform/current/clients/librdkafka/html/md_CONFIGURATION.html
              (2026-11)
 ============ =====================================================================================
 
@@ -21,6 +21,7 @@ The user needs DESCRIBE and READ on the topics. The consumer joins no group and 
 **Days.** A run reads from the offsets where the sink's newest increment ended up to the stable end at its start: the
 records of finished transactions (``read_committed``). The rows get the run's day in ``zone``. A run that is cleared
 reads its own offsets again. What a transaction hides that is open then, the next run reads.
+With ``read_by="generation"`` a run reads its day as a KafkaSink published it last.
 
 **Rows.** With ``key_columns`` and ``columns`` their fields stand in place of ``kafka_key`` and ``value``
 
@@ -80,6 +81,8 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
         "topics": "narrowing",
         "topics_pattern": "narrowing",
         "start": "narrowing",
+        "read_by": "reading",
+        "published_stream": "narrowing",
         "key_converter": "reading",
         "value_converter": "reading",
         "envelope": "reading",
@@ -113,7 +116,7 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
         from airflow_provider_connect.clients.kafka.connection import check_connection  # noqa: PLC0415  # not for DAG files
 
         problems = check_connection(connection)
-        return problems + self._registry_problems(connection) if self.reads_avro else problems
+        return problems + self._registry_problems(connection) if self.registry_converters else problems
 
     def _registry_problems(self, connection: Connection) -> list[str]:
         from airflow_provider_connect.clients.kafka.connection import registry_connection  # noqa: PLC0415  # not for DAG files
@@ -143,6 +146,10 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the poller."""
+        from airflow_provider_connect.sources._kafka.day_poller import GenerationPoller  # noqa: PLC0415  # too heavy for a DAG file
         from airflow_provider_connect.sources._kafka.poller import KafkaPoller  # noqa: PLC0415  # too heavy for a DAG file
+
+        if self.read_by == "generation":
+            return GenerationPoller(self, connection)
 
         return KafkaPoller(self, connection)

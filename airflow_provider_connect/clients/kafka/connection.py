@@ -72,7 +72,9 @@ def registry_connection(connection: Connection) -> Connection:
     }
     url = fields.pop("url", None)
     if url is None:
-        raise ConfigError(f"connection {connection.conn_id!r}: converter 'avro' needs schema.registry.url in the extra")
+        raise ConfigError(
+            f"connection {connection.conn_id!r}: converters 'avro' and 'protobuf' need schema.registry.url in the extra"
+        )
     login, password = (SecretStr(fields.pop(name)) if name in fields else None for name in ("login", "password"))
     return Connection(
         conn_id=connection.conn_id, conn_type="http", host=url, login=login, password=password, extra=fields

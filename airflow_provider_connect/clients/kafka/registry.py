@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal, NamedTuple
 from urllib.parse import urlsplit
 
 from airflow_provider_connect.connection import Connection
@@ -64,6 +65,21 @@ def check_connection(connection: Connection) -> list[str]:
     return complaints
 
 
+TextFormat = Literal["serialized"] | None
+"""Of a Protobuf schema: a descriptor in base64, or source text."""
+
+
+class SchemaReference(NamedTuple):
+    """Another schema that a schema uses.
+
+    :param name: of the Avro type or the imported file.
+    """
+
+    name: str
+    subject: str
+    version: int
+
+
 @dataclass(frozen=True)
 class RegisteredSchema:
     """One version of a subject.
@@ -75,7 +91,12 @@ class RegisteredSchema:
     version: int
     document: str
     kind: str
-    has_references: bool
+    references: tuple[SchemaReference, ...] = ()
+
+    @property
+    def has_references(self) -> bool:
+        """True if the document alone is not the whole schema."""
+        return bool(self.references)
 
 
 class RegistryClient:
@@ -106,18 +127,26 @@ class RegistryClient:
         action = f"reading the versions of subject {subject!r}"
         return _to_registered(self._find(action, self._client.get_version, subject, version))
 
+    def referenced(self, reference: SchemaReference, text_format: TextFormat = None) -> RegisteredSchema | None:
+        """Return the schema that another one refers to, also if its version is deleted."""
+        subject, version = reference.subject, reference.version
+        action = f"reading version {version} of subject {subject!r}"
+        request = partial(self._client.get_version, deleted=True, fmt=text_format)
+        return _to_registered(self._find(action, request, subject, version))
+
     def newest_version(self, subject: str) -> RegisteredSchema | None:
         """Return the subject's newest version, or None."""
         self._client.clear_latest_caches()
         return _to_registered(self._find(f"reading subject {subject!r}", self._client.get_latest_version, subject))
 
-    def document(self, schema_id: int) -> RegisteredSchema | None:
-        """Return the schema with this id, or None. Its version is 0: it may stand in several subjects."""
-        schema = self._find(f"reading schema {schema_id}", self._client.get_schema, schema_id)
-        if schema is None:
-            return None
-        kind = schema.schema_type or "AVRO"
-        return RegisteredSchema(schema_id, 0, schema.schema_str, kind, bool(schema.references))
+    def document(self, schema_id: int, text_format: TextFormat = None) -> RegisteredSchema | None:
+        """Return the schema with this id, or None. Its version is 0: it may stand in several subjects.
+
+        :param text_format: form of a Protobuf schema. A registry that does not know it returns source text.
+        """
+        request = partial(self._client.get_schema, fmt=text_format)
+        schema = self._find(f"reading schema {schema_id}", request, schema_id)
+        return None if schema is None else _to_schema(schema_id, 0, schema)
 
     def lookup(self, subject: str, document: str, kind: str) -> RegisteredSchema | None:
         """Return the subject's version with exactly this schema, or None."""
@@ -193,9 +222,16 @@ def _no_answer_error(error: Exception, subject: str) -> ConnectError:
 def _to_registered(response: Any) -> RegisteredSchema | None:
     if response is None:
         return None
-    schema = response.schema
-    kind = schema.schema_type or "AVRO"
-    return RegisteredSchema(response.schema_id, response.version, schema.schema_str, kind, bool(schema.references))
+    return _to_schema(response.schema_id, response.version, response.schema)
+
+
+def _to_schema(schema_id: int, version: int, schema: Any) -> RegisteredSchema:
+    references = [
+        SchemaReference(reference.name, reference.subject, reference.version) for reference in schema.references or ()
+    ]
+    return RegisteredSchema(
+        schema_id, version, schema.schema_str or "", schema.schema_type or "AVRO", tuple(references)
+    )
 
 
 def _make_schema(document: str, kind: str) -> Any:

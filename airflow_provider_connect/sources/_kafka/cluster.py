@@ -6,7 +6,12 @@ import re
 from typing import TYPE_CHECKING, Literal
 
 from airflow_provider_connect.clients.kafka.connection import make_admin_client
-from airflow_provider_connect.clients.kafka.errors import ClientErrors, UnknownTopicError, translate_kafka_errors
+from airflow_provider_connect.clients.kafka.errors import (
+    ClientErrors,
+    DeniedError,
+    UnknownTopicError,
+    translate_kafka_errors,
+)
 from airflow_provider_connect.clients.kafka.topic_reader import request_offsets
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
@@ -19,6 +24,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _INTERNAL = "__"
+_CLEANUP_POLICY = "cleanup.policy"
 _LOOK_SECONDS = 0.2
 Offsets = dict[tuple[str, int], int]
 
@@ -69,6 +75,23 @@ class Cluster:
             name: (identity_of(name, str(topic.topic_id)), sorted(partition.id for partition in topic.partitions))
             for name, topic in descriptions.items()
         }
+
+    def compacted_topics(self, names: list[str]) -> set[str]:
+        """Return the topics whose cleanup policy compacts. Empty if the user may not see the topics' settings."""
+        from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
+
+        resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
+        futures = self._admin.describe_configs(resources, request_timeout=self._timeout_seconds)
+        compacted = set()
+        for resource, future in futures.items():
+            try:
+                with translate_kafka_errors(f"asking for the settings of topic {resource.name!r}", self._errors):
+                    policy = future.result().get(_CLEANUP_POLICY)
+            except DeniedError:
+                continue
+            if policy is not None and "compact" in (policy.value or ""):
+                compacted.add(resource.name)
+        return compacted
 
     def topic_states(self, names: list[str], wait_seconds: float = 0) -> list[TopicState]:
         """Return the topics with the bounds of their partitions.

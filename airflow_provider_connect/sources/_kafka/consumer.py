@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -27,11 +27,16 @@ _FETCH_BYTES = 4_000_000
 
 @contextmanager
 def open_consumer(
-    connection: Connection, ranges: Sequence[OffsetRange], *, reads_headers: bool
+    connection: Connection,
+    ranges: Sequence[OffsetRange],
+    *,
+    reads_headers: bool,
+    check_first: Callable[[Message], None] | None = None,
 ) -> Iterator[RangeReader]:
     """Open a consumer for offset ranges of different partitions.
 
     :param reads_headers: False leaves the records' headers empty, which is faster.
+    :param check_first: called with the first record of each range.
     """
     errors = ClientErrors()
     consumer = make_consumer(
@@ -46,7 +51,7 @@ def open_consumer(
     )
     try:
         with translate_kafka_errors("reading records", errors):
-            yield RangeReader(consumer, ranges, reads_headers=reads_headers)
+            yield RangeReader(consumer, ranges, reads_headers=reads_headers, check_first=check_first)
     finally:
         consumer.close()
 
@@ -54,11 +59,20 @@ def open_consumer(
 class RangeReader:
     """Reads the ranges of one input partition."""
 
-    def __init__(self, consumer: Consumer, ranges: Sequence[OffsetRange], *, reads_headers: bool) -> None:
+    def __init__(
+        self,
+        consumer: Consumer,
+        ranges: Sequence[OffsetRange],
+        *,
+        reads_headers: bool,
+        check_first: Callable[[Message], None] | None = None,
+    ) -> None:
         self._consumer = consumer
         self._reads_headers = reads_headers
         self._ranges = {(offset_range.topic, offset_range.partition): offset_range for offset_range in ranges}
         self._left = set(self._ranges)
+        self._check_first = check_first
+        self._unchecked = set(self._ranges) if check_first is not None else set()
 
     def read(self, timeout_seconds: float) -> Iterator[list[Record]]:
         """Yield the records in lists of a few megabytes.
@@ -112,6 +126,9 @@ class RangeReader:
                 self._finish(topic, partition, offset + 1)
                 if offset >= offset_range.end:
                     continue
+            if (topic, partition) in self._unchecked and self._check_first is not None:
+                self._check_first(message)
+                self._unchecked.discard((topic, partition))
             kind, milliseconds = message.timestamp()
             headers: Any = (message.headers() or ()) if self._reads_headers else ()
             yield Record(

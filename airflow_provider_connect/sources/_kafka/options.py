@@ -12,8 +12,8 @@ from airflow_provider_connect.sources._kafka.spans import OnLost, Start
 from airflow_provider_connect.values.json.typed import decimal_digits
 from airflow_provider_connect.window import SourceKind, ZoneName
 
-Converter = Literal["string", "bytes", "json", "avro", "json_schema"]
-FIELD_CONVERTERS = ("json", "avro", "json_schema")
+Converter = Literal["string", "bytes", "json", "avro", "json_schema", "protobuf"]
+FIELD_CONVERTERS = ("json", "avro", "json_schema", "protobuf")
 """Converters whose records have fields."""
 Envelope = Literal["none", "connect", "debezium"]
 OwnColumn = Literal["topic", "partition", "offset", "timestamp", "headers"]
@@ -70,6 +70,22 @@ class KafkaOptions(Source):
         examples=["shop\\.(orders|items)"],
     )
     zone: ZoneName = Field(default="UTC", description="IANA zone of the runs' days.")
+    read_by: Literal["offset", "generation"] = Field(
+        default="offset",
+        description="The records of a run: those since the last run (offset), or the newest generation of the run's "
+        "day in topics that a KafkaSink wrote (generation).",
+    )
+    published_stream: str = Field(
+        default="",
+        description="With read_by='generation': connector and stream of the sink's ledger, joined by a slash. Needed "
+        "if the topics have several.",
+        examples=["mixpanel/mixpanel_default.export"],
+    )
+    ledger_topic: Annotated[str, AfterValidator(_validate_topic)] | None = Field(
+        default="__connect_ledger",
+        description="Ledger topic of the cluster's KafkaSinks. A topic that they wrote holds every generation of a "
+        "day, so reading it by offset is refused. None reads every generation.",
+    )
     start: Start = Field(
         default="earliest",
         description="Where the stream's first run begins in each partition: at its oldest record, or after its newest. "
@@ -87,8 +103,8 @@ class KafkaOptions(Source):
     value_converter: Converter = Field(
         default="json",
         description="Form of the records' values. string and bytes give the column value, and so do the others without "
-        "columns, as checked JSON text. avro and json_schema are forms of a schema registry. avro reads its schemas "
-        "from schema.registry.url in the connection's extra.",
+        "columns, as checked JSON text. avro, json_schema and protobuf are forms of a schema registry. avro and "
+        "protobuf read their schemas from schema.registry.url in the connection's extra.",
     )
     envelope: Envelope = Field(
         default="none",
@@ -130,13 +146,13 @@ class KafkaOptions(Source):
 
     @property
     def kind(self) -> SourceKind:
-        """Each run reads an increment."""
-        return "increment"
+        """An increment, or by generation a day."""
+        return "increment" if self.read_by == "offset" else "day"
 
     @property
-    def reads_avro(self) -> bool:
-        """True if keys or values need a schema registry."""
-        return "avro" in (self.key_converter, self.value_converter)
+    def registry_converters(self) -> set[Converter]:
+        """The converters of keys and values that ask a schema registry."""
+        return {self.key_converter, self.value_converter} & {"avro", "protobuf"}
 
     @property
     def order_columns(self) -> tuple[str, ...]:
@@ -151,13 +167,7 @@ class KafkaOptions(Source):
 
 def option_problems(options: KafkaOptions) -> list[str]:
     """Return the problems of options that do not fit together."""
-    problems = []
-    if (options.topics is None) == (options.topics_pattern is None):
-        problems.append("set topics, or topics_pattern")
-    elif not options.stream_name:
-        problems.append("stream: topics_pattern needs a name for its stream")
-    elif not _STREAM.fullmatch(options.stream_name):
-        problems.append("stream: use at most 200 letters, digits, '_', '-' and '.'")
+    problems = _topic_problems(options)
     if options.columns and options.value_converter not in FIELD_CONVERTERS:
         problems.append(f"columns: value_converter={options.value_converter!r} gives the column value. Use json")
     if options.key_columns and options.key_converter not in FIELD_CONVERTERS:
@@ -170,6 +180,21 @@ def option_problems(options: KafkaOptions) -> list[str]:
         problems.append(f"columns, key_columns: {', '.join(sorted(both))} would come twice")
     if taken := [name for name in (*options.columns, *options.key_columns) if is_reserved(name)]:
         problems.append(f"columns: {', '.join(taken)} is a name of our own columns. Rename it with a shape")
+    return problems
+
+
+def _topic_problems(options: KafkaOptions) -> list[str]:
+    problems = []
+    if (options.topics is None) == (options.topics_pattern is None):
+        problems.append("set topics, or topics_pattern")
+    elif not options.stream_name:
+        problems.append("stream: topics_pattern needs a name for its stream")
+    elif not _STREAM.fullmatch(options.stream_name):
+        problems.append("stream: use at most 200 letters, digits, '_', '-' and '.'")
+    if options.read_by == "generation" and options.ledger_topic is None:
+        problems.append("read_by='generation': set ledger_topic, which knows the generations")
+    if options.published_stream and options.read_by != "generation":
+        problems.append("published_stream: set read_by='generation'")
     return problems
 
 

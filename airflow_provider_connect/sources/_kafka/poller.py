@@ -7,7 +7,8 @@ import logging
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.clients.kafka.connection import registry_connection
@@ -19,8 +20,14 @@ from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.consumer import open_consumer
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
 from airflow_provider_connect.sources._kafka.positions import Position
+from airflow_provider_connect.sources._kafka.published import (
+    read_entries,
+    require_foreign_record,
+    require_no_generations,
+)
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
-from airflow_provider_connect.sources._kafka.registered import AvroReader
+from airflow_provider_connect.sources._kafka.records import Record
+from airflow_provider_connect.sources._kafka.registered import REGISTRY_READERS, ReadJson
 from airflow_provider_connect.sources._kafka.rows import RowBuilder, schema_of
 from airflow_provider_connect.sources._kafka.spans import next_increment, same_increment
 from airflow_provider_connect.window import Day
@@ -33,14 +40,13 @@ if TYPE_CHECKING:
 _LOG = logging.getLogger("airflow_provider_connect.sources.kafka")
 
 
-class KafkaPoller(Poller, Follows):
-    """Polls the selected topics of one cluster."""
+class RecordPoller(Poller):
+    """Polls ranges of offsets. Subclasses plan them."""
 
     def __init__(self, options: KafkaOptions, connection: Connection) -> None:
         self._options = options
         self._connection = connection
         self._lock = threading.Lock()
-        self._ranges: dict[Day, Sequence[OffsetRange]] = {}
 
     def close(self) -> None:
         """Nothing stays open between calls."""
@@ -48,6 +54,74 @@ class KafkaPoller(Poller, Follows):
     def schema(self) -> pa.Schema:
         """Return the schema of the rows. Asks nothing of the cluster."""
         return schema_of(self._options)
+
+    def select(self, part: InputPartition, records: list[Record], tally: Tally) -> list[Record]:
+        """Return the records of a partition that become rows."""
+        return records
+
+    def finish(self, part: InputPartition, tally: Tally) -> None:
+        """Check a partition whose ranges were read to their ends."""
+
+    def reads_headers(self) -> bool:
+        """Return True if the records' headers are needed."""
+        return "headers" in self._options.own_columns
+
+    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
+        """Yield the rows of a partition's ranges.
+
+        :raises RetriableError: the brokers do not answer, or a range cannot be read to its end in time. A
+            :class:`.PlanGoneError` if a topic was made again since the plan.
+        :raises ConfigError: credentials or rights are wrong, or records were deleted since the plan.
+        :raises DataError: a record cannot be read, and ``errors_tolerance`` does not allow it.
+        """
+        (day,) = part.days
+        ranges = [OffsetRange(*values) for values in part.params["ranges"]]
+        self._require_same_topics(ranges)
+        check_first = partial(require_foreign_record, frozenset(part.params.get("foreign_topics", ())))
+        with ExitStack() as stack:
+            builder = RowBuilder(self._options, self._open_readers(stack))
+            reader = stack.enter_context(
+                open_consumer(self._connection, ranges, reads_headers=self.reads_headers(), check_first=check_first)
+            )
+            for records in reader.read(self._options.timeout_seconds):
+                tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
+                batch = builder.build(self.select(part, records, tally), tally)
+                if batch.num_rows:
+                    yield day, batch
+        self.finish(part, tally)
+        self._require_same_topics(ranges)
+
+    def _open_readers(self, stack: ExitStack) -> dict[str, ReadJson]:
+        """Return the readers of registered records by converter. The stack closes their registry.
+
+        :raises ConfigError: the connection names no registry.
+        """
+        converters = self._options.registry_converters
+        if not converters:
+            return {}
+        registry = RegistryClient(registry_connection(self._connection), self._options.timeout_seconds)
+        stack.enter_context(closing(registry))
+        return {converter: REGISTRY_READERS[converter](registry) for converter in converters}
+
+    def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:
+        """Check that no topic was deleted and made again since the plan: its offsets would be those of other records.
+
+        :raises PlanGoneError: a topic has another id.
+        """
+        ids = {offset_range.topic: offset_range.identity for offset_range in ranges}
+        cluster = Cluster(self._connection, self._options.timeout_seconds)
+        for name, (identity, _) in cluster.topic_identities(sorted(ids)).items():
+            if identity != ids[name]:
+                raise PlanGoneError(f"topic {name!r} was deleted and made again since the plan of this run")
+
+
+class KafkaPoller(RecordPoller, Follows):
+    """Polls increments of the selected topics of one cluster."""
+
+    def __init__(self, options: KafkaOptions, connection: Connection) -> None:
+        super().__init__(options, connection)
+        self._ranges: dict[Day, Sequence[OffsetRange]] = {}
+        self._foreign_topics: Sequence[str] = ()
 
     def follow(self, day: Day, after: str | None, to: str | None) -> str:
         """Fix the offsets that a day's run reads. Returns the position after them.
@@ -63,11 +137,27 @@ class KafkaPoller(Poller, Follows):
             increment = next_increment(states, begin, options.start, options.on_lost)
         else:
             increment = same_increment(cluster.topic_states(names), begin, Position.parse(to), options.start)
+        foreign_topics = self._require_foreign_topics(cluster, names)
         for warning in increment.warnings:
             _LOG.warning("%s", warning)
         with self._lock:
             self._ranges[day] = increment.ranges
+            self._foreign_topics = foreign_topics
         return increment.end.text()
+
+    def _require_foreign_topics(self, cluster: Cluster, names: Sequence[str]) -> Sequence[str]:
+        """Check that no KafkaSink wrote the topics. Returns those whose records must show it as well.
+
+        :raises ConfigError: the ledger has days in a topic.
+        """
+        options = self._options
+        if options.ledger_topic is None:
+            return ()
+        compacted = cluster.compacted_topics(list(names))  # the newest record of each key counts there
+        foreign_topics = [name for name in names if name not in compacted]
+        entries = read_entries(self._connection, options.ledger_topic, options.timeout_seconds)
+        require_no_generations(foreign_topics, entries, options.ledger_topic)
+        return foreign_topics
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return partitions of about ``records_per_task`` offsets. Without :meth:`follow`, all records so far.
@@ -82,49 +172,10 @@ class KafkaPoller(Poller, Follows):
             self.follow(day, None, None)
             ranges = self._ranges[day]
         return [
-            InputPartition(days=(day,), index=index, params={"ranges": [list(offset_range) for offset_range in part]})
+            InputPartition(days=(day,), index=index, params=self._params_of(part))
             for index, part in enumerate(deal_out(ranges, self._options.records_per_task))
         ]
 
-    def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
-        """Yield the rows of a partition's ranges.
-
-        :raises RetriableError: the brokers do not answer, or a range cannot be read to its end in time. A
-            :class:`.PlanGoneError` if a topic was made again since the plan.
-        :raises ConfigError: credentials or rights are wrong, or records were deleted since the plan.
-        :raises DataError: a record cannot be read, and ``errors_tolerance`` does not allow it.
-        """
-        (day,) = part.days
-        ranges = [OffsetRange(*values) for values in part.params["ranges"]]
-        self._require_same_topics(ranges)
-        reads_headers = "headers" in self._options.own_columns
-        with ExitStack() as stack:
-            builder = RowBuilder(self._options, self._open_avro_reader(stack))
-            reader = stack.enter_context(open_consumer(self._connection, ranges, reads_headers=reads_headers))
-            for records in reader.read(self._options.timeout_seconds):
-                tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
-                batch = builder.build(records, tally)
-                if batch.num_rows:
-                    yield day, batch
-        self._require_same_topics(ranges)
-
-    def _open_avro_reader(self, stack: ExitStack) -> AvroReader | None:
-        """Return a reader of Avro, whose registry the stack closes. None if no record is Avro.
-
-        :raises ConfigError: the connection names no registry.
-        """
-        if not self._options.reads_avro:
-            return None
-        registry = RegistryClient(registry_connection(self._connection), self._options.timeout_seconds)
-        return AvroReader(stack.enter_context(closing(registry)))
-
-    def _require_same_topics(self, ranges: Sequence[OffsetRange]) -> None:
-        """Check that no topic was deleted and made again since the plan: its offsets would be those of other records.
-
-        :raises PlanGoneError: a topic has another id.
-        """
-        ids = {offset_range.topic: offset_range.identity for offset_range in ranges}
-        cluster = Cluster(self._connection, self._options.timeout_seconds)
-        for name, (identity, _) in cluster.topic_identities(sorted(ids)).items():
-            if identity != ids[name]:
-                raise PlanGoneError(f"topic {name!r} was deleted and made again since the plan of this run")
+    def _params_of(self, ranges: Sequence[OffsetRange]) -> dict[str, Any]:
+        foreign_topics = {offset_range.topic for offset_range in ranges} & set(self._foreign_topics)
+        return {"ranges": [list(offset_range) for offset_range in ranges], "foreign_topics": sorted(foreign_topics)}

@@ -40,12 +40,18 @@ def deal_out(ranges: Iterable[OffsetRange], offsets_per_part: int) -> list[list[
     room = 0
     for offset_range in ordered:
         for cut_range in _cut(offset_range, size):
-            if not parts or cut_range.offsets > room:
+            if not parts or cut_range.offsets > room or _is_read_by(parts[-1], cut_range):
                 parts.append([])
                 room = size
             parts[-1].append(cut_range)
             room -= cut_range.offsets
     return parts
+
+
+def _is_read_by(part: Sequence[OffsetRange], offset_range: OffsetRange) -> bool:
+    """Return True if a part reads the same partition: a consumer reads one range of each."""
+    last = part[-1]
+    return (last.topic, last.partition) == (offset_range.topic, offset_range.partition)
 
 
 def _cut(offset_range: OffsetRange, size: int) -> Sequence[OffsetRange]:

@@ -1,4 +1,4 @@
-"""Records of a schema registry as JSON: byte 0, the schema's id in four bytes, then Avro or JSON.
+"""Records of a schema registry as JSON: byte 0, the schema's id in four bytes, then Avro, JSON or Protobuf.
 
 https://docs.confluent.io/platform/current/schema-registry/fundamentals/serdes-develop/index.html#wire-format (2026-11)
 """
@@ -8,14 +8,21 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, Literal
 
-from airflow_provider_connect.clients.kafka.registry import RegistryClient
-from airflow_provider_connect.errors import ConfigError, RetriableError
+from airflow_provider_connect.clients.kafka.registry import RegisteredSchema, RegistryClient
+from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.sources._kafka.records import BadRecordError
+from airflow_provider_connect.values.protobuf.decoding import (
+    MessageIndexError,
+    MessageTypes,
+    message_values,
+    read_message_index,
+)
 
 _HEAD_BYTES = 5
+_NO_NUMBER = "the record has a number without a value (NaN or infinity)"
 _MAX_DIGITS = 1_000
 ReadJson = Callable[[bytes], bytes]
 
@@ -48,7 +55,7 @@ class AvroReader:
 
         :raises BadRecordError: the record is not one of its schema.
         :raises RetriableError: the registry does not know the schema's id.
-        :raises ConfigError: the schema is no Avro, or refers to others.
+        :raises ConfigError: the schema is no Avro.
         """
         import fastavro
 
@@ -61,25 +68,128 @@ class AvroReader:
         if stream.read(1):
             raise BadRecordError("the record is longer than its Avro schema")
         if not _is_finite(value):
-            raise BadRecordError("the record has a number without a value (NaN or infinity)")
+            raise BadRecordError(_NO_NUMBER)
         return self._encoder.encode(value)
 
     def _schema(self, schema_id: int) -> Any:
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self._parse(_registered(self._registry, schema_id, "avro"))
+        return self._schemas[schema_id]
+
+    def _parse(self, registered: RegisteredSchema) -> Any:
+        """Return a schema as fastavro wants it, with the types that it refers to.
+
+        :raises ConfigError: fastavro cannot read it.
+        """
         import fastavro
 
-        if schema_id not in self._schemas:
-            registered = self._registry.document(schema_id)
-            if registered is None:
-                raise RetriableError(
-                    f"the registry {self._registry.url} does not know schema {schema_id}, which a record names. If the "
-                    "error stays, correct schema.registry.url in the connection"
-                )
-            if registered.kind != "AVRO" or registered.has_references:
-                what = "refers to other schemas" if registered.has_references else f"is of type {registered.kind}"
-                raise ConfigError(f"schema {schema_id} {what}, which converter 'avro' cannot read. Use bytes")
-            document = json.loads(registered.document, object_hook=_with_every_digit)
-            self._schemas[schema_id] = fastavro.parse_schema(document)
-        return self._schemas[schema_id]
+        named: dict[str, Any] = {}
+        try:
+            parsed = {
+                name: fastavro.parse_schema(_avro_document(reference), named)
+                for name, reference in references_of(self._registry, registered).items()
+            }
+            document = _avro_document(registered)
+            if isinstance(document, list):  # only parsed parts keep the names that they refer to
+                document = [parsed.get(part, part) if isinstance(part, str) else part for part in document]
+            return fastavro.parse_schema(document, named)
+        except (fastavro.schema.SchemaParseException, fastavro.schema.UnknownType):
+            raise ConfigError(
+                f"Avro schema {registered.id} cannot be read: it, or a schema that it refers to, is not valid"
+            ) from None
+
+
+def _avro_document(registered: RegisteredSchema) -> Any:
+    return json.loads(registered.document, object_hook=_with_every_digit)
+
+
+class ProtobufReader:
+    """Converts Protobuf records to JSON. Each schema is read from the registry once.
+
+    Values as in :func:`.decoding.message_values`. A number without a value (NaN, infinity) is refused.
+    """
+
+    def __init__(self, registry: RegistryClient) -> None:
+        import msgspec
+
+        self._registry = registry
+        self._encoder = msgspec.json.Encoder(decimal_format="number")
+        self._types: dict[int, MessageTypes] = {}
+
+    def __call__(self, data: bytes) -> bytes:
+        """Return a record as JSON.
+
+        :raises BadRecordError: the record is not one of its schema.
+        :raises RetriableError: the registry does not know the schema's id.
+        :raises ConfigError: the schema is no Protobuf, or cannot be read.
+        """
+        from google.protobuf.message import DecodeError
+
+        types = self._types_of(_schema_id(data))
+        body = data[_HEAD_BYTES:]
+        try:
+            index, length = read_message_index(body)
+            value = message_values(types.parse(index, body[length:]))
+        except MessageIndexError:
+            raise BadRecordError("the record names a message type that its Protobuf schema does not have") from None
+        except (DecodeError, IndexError, ValueError):
+            raise BadRecordError("the bytes do not fit the Protobuf schema that the record names") from None
+        if not _is_finite(value):
+            raise BadRecordError(_NO_NUMBER)
+        return self._encoder.encode(value)
+
+    def _types_of(self, schema_id: int) -> MessageTypes:
+        if schema_id not in self._types:
+            registered = _registered(self._registry, schema_id, "protobuf")
+            imports = {name: one.document for name, one in references_of(self._registry, registered).items()}
+            try:
+                self._types[schema_id] = MessageTypes(registered.document, imports.get)
+            except DataError as error:
+                raise ConfigError(f"Protobuf schema {schema_id}: {error}") from None
+        return self._types[schema_id]
+
+
+REGISTRY_READERS: Mapping[str, Callable[[RegistryClient], ReadJson]] = {
+    "avro": AvroReader,
+    "protobuf": ProtobufReader,
+}
+
+
+def _registered(registry: RegistryClient, schema_id: int, converter: Literal["avro", "protobuf"]) -> RegisteredSchema:
+    """Return a schema by its id.
+
+    :raises RetriableError: the registry does not know it.
+    :raises ConfigError: it is of another type.
+    """
+    registered = registry.document(schema_id, "serialized" if converter == "protobuf" else None)
+    if registered is None:
+        raise RetriableError(
+            f"the registry {registry.url} does not know schema {schema_id}, which a record names. If the "
+            "error stays, correct schema.registry.url in the connection"
+        )
+    if registered.kind != converter.upper():
+        raise ConfigError(
+            f"schema {schema_id} is of type {registered.kind}, which converter {converter!r} cannot read. Use another "
+            "converter, or bytes"
+        )
+    return registered
+
+
+def references_of(registry: RegistryClient, registered: RegisteredSchema) -> dict[str, RegisteredSchema]:
+    """Return the schemas that a schema refers to by name, each after those that it refers to itself."""
+    schemas: dict[str, RegisteredSchema] = {}
+    for reference in registered.references:
+        if reference.name in schemas:
+            continue
+        schema = registry.referenced(reference, "serialized" if registered.kind == "PROTOBUF" else None)
+        if schema is None:
+            raise RetriableError(
+                f"the registry {registry.url} does not have version {reference.version} of subject "
+                f"{reference.subject!r}, which schema {registered.id} refers to"
+            )
+        schemas = references_of(registry, schema) | schemas
+        schemas[reference.name] = schema
+    return schemas
 
 
 def _with_every_digit(schema: dict[str, Any]) -> dict[str, Any]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from airflow_provider_connect.errors import DataError
@@ -52,11 +53,11 @@ class Decoded(NamedTuple):
 class RowBuilder:
     """Makes batches of rows from records. One for each partition that is polled."""
 
-    def __init__(self, options: KafkaOptions, read_avro: ReadJson | None = None) -> None:
+    def __init__(self, options: KafkaOptions, registry_readers: Mapping[str, ReadJson] = MappingProxyType({})) -> None:
         self._options = options
         self.schema = schema_of(options)
         self._has_fields = bool(options.columns)
-        read_json: dict[str, ReadJson | None] = {"avro": read_avro, "json_schema": read_registered_json}
+        read_json = {"json_schema": read_registered_json, **registry_readers}
         self._read_key_json = read_json.get(options.key_converter)
         self._read_value_json = read_json.get(options.value_converter)
         self._read_value: Callable[[bytes | None], Any] = {

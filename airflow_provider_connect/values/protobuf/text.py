@@ -21,6 +21,7 @@ _SCALARS = frozenset({
 })  # fmt: skip
 _LABELS = {"optional": 1, "required": 2, "repeated": 3}
 _SKIPPED = ("option", "extensions")
+_SKIPPED_STATEMENTS = {"option": ";", "service": "}", "extend": "}"}
 _MAX_FIELD_NUMBER = 1 << 29
 
 
@@ -44,6 +45,25 @@ def parse_source(text: str) -> Any:
     file = descriptor_pb2.FileDescriptorProto(syntax="proto2")
     try:
         _Parser(text, file).read()
+    except (IndexError, ValueError):
+        raise DataError(
+            "the registered Protobuf schema cannot be read: it is neither a descriptor nor source text"
+        ) from None
+    return file
+
+
+def parse_file(text: str) -> Any:
+    """Return the descriptor of a source text for a descriptor pool: with imports, enums and oneofs.
+
+    Names of types stay as they are written, and the pool resolves them.
+
+    :raises DataError: the text cannot be read.
+    """
+    from google.protobuf import descriptor_pb2
+
+    file = descriptor_pb2.FileDescriptorProto(syntax="proto2")
+    try:
+        _FileParser(text, file).read()
     except (IndexError, ValueError):
         raise DataError(
             "the registered Protobuf schema cannot be read: it is neither a descriptor nor source text"
@@ -89,11 +109,11 @@ class _Parser:
             elif word == "message":
                 self._message(self.file.message_type, f".{self.file.package}" if self.file.package else "")
             elif word == "enum":
-                self._enum(f".{self.file.package}" if self.file.package else "")
-            elif word in ("import", "option"):
-                self._skip(";")
-            elif word in ("service", "extend"):
-                self._skip("}")
+                self._enum(self.file, f".{self.file.package}" if self.file.package else "")
+            elif word == "import":
+                self._import()
+            elif word in _SKIPPED_STATEMENTS:
+                self._skip(_SKIPPED_STATEMENTS[word])
             elif word != ";":
                 raise ValueError(word)
         for field, scope in self.unresolved_fields:
@@ -138,11 +158,9 @@ class _Parser:
             if word == "message":
                 self._message(message.nested_type, path)
             elif word == "enum":
-                self._enum(path)
+                self._enum(message, path)
             elif word == "oneof":
-                self.position += 1
-                self._expect("{")
-                self._members(message, path)
+                self._oneof(message, path)
             elif word == "reserved":
                 self._reserved(message)
             elif word in _SKIPPED:
@@ -152,7 +170,15 @@ class _Parser:
             else:
                 self._field(message, path, word)
 
-    def _enum(self, scope: str) -> None:
+    def _import(self) -> None:
+        self._skip(";")
+
+    def _oneof(self, message: Any, path: str) -> None:
+        self._next()
+        self._expect("{")
+        self._members(message, path)
+
+    def _enum(self, parent: Any, scope: str) -> None:
         self.enums.add(f"{scope}.{self._next()}")
         self._skip("}")
 
@@ -199,3 +225,48 @@ class _Parser:
             scope = scope.rpartition(".")[0]
         field.type_name = name
         field.type = field.TYPE_ENUM if name in self.enums else field.TYPE_MESSAGE
+
+
+class _FileParser(_Parser):
+    """Keeps what a descriptor pool needs to decode messages."""
+
+    def _import(self) -> None:
+        words = []
+        while (word := self._next()) != ";":
+            words.append(word)
+        if words[0] == "public":
+            self.file.public_dependency.append(len(self.file.dependency))
+        self.file.dependency.append(words[-1].strip("\"'"))
+
+    def _enum(self, parent: Any, scope: str) -> None:
+        enum = parent.enum_type.add(name=self._next())
+        self._expect("{")
+        while (word := self._next()) != "}":
+            if word in ("option", "reserved"):
+                self._skip(";")
+            elif word != ";":
+                self._expect("=")
+                enum.value.add(name=word, number=int(self._next(), 0))
+                self._skip(";")
+        if len({value.number for value in enum.value}) < len(enum.value):
+            enum.options.allow_alias = True
+
+    def _oneof(self, message: Any, path: str) -> None:
+        index = len(message.oneof_decl)
+        message.oneof_decl.add(name=self._next())
+        self._expect("{")
+        first = len(message.field)
+        self._members(message, path)
+        for field in message.field[first:]:
+            field.oneof_index = index
+
+    def _message(self, into: Any, scope: str) -> None:
+        super()._message(into, scope)
+        message = into[-1]
+        for field in message.field:  # after the declared ones, as a pool wants them
+            if field.proto3_optional:
+                field.oneof_index = len(message.oneof_decl)
+                message.oneof_decl.add(name=f"_{field.name}")
+
+    def _resolve(self, field: Any, scope: str) -> None:
+        """Leave the name to the pool, which knows the imported files."""

@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import datetime as dt
-import itertools
 import json
 import os
 import signal
-import uuid
 from collections import Counter
-from collections.abc import Iterator
-from decimal import Decimal
 from typing import Any
 
 import pytest
-from confluent_kafka import Producer, TopicPartition
-from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-from confluent_kafka.schema_registry import SchemaRegistryClient
-from confluent_kafka.schema_registry.avro import AvroSerializer
-from confluent_kafka.serialization import MessageField, SerializationContext
+from confluent_kafka import TopicPartition
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
@@ -27,108 +19,10 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._kafka.poller import KafkaPoller
 from airflow_provider_connect.sources.kafka import KafkaSource
 from airflow_provider_connect.window import Day
-from tests.equipment.kafka.registry import SchemaRegistry
+from tests.equipment.kafka.loads import COLUMNS, DAY, Loads, Topic
 from tests.equipment.waiting import wait_until
-from tests.integration.conftest import Driven, Submitter
-from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
-
-DAY = "2026-11-01"
-COLUMNS = {"id": "bigint", "amount": "decimal(12,2)"}
-NUMBERS = itertools.count(1)
-
-
-class Topic:
-    """A topic of one test, with its writer."""
-
-    def __init__(self, broker: KafkaBroker) -> None:
-        self.name = f"orders-{uuid.uuid4().hex}"
-        self.settings = {"bootstrap.servers": broker.bootstrap}
-        self.admin = AdminClient(self.settings)
-        self.producer = Producer(self.settings)
-        self.create()
-
-    def create(self) -> None:
-        self._wait(self.admin.create_topics([NewTopic(self.name, 3, 1)]))
-
-    def delete(self) -> None:
-        self._wait(self.admin.delete_topics([self.name]))
-
-    def write(self, *ids: int) -> None:
-        for number in ids:
-            value = json.dumps({"id": number, "amount": number / 4}).encode()
-            self.producer.produce(self.name, value, str(number))
-        assert self.producer.flush(30) == 0
-
-    def transaction(self, *ids: int) -> Producer:
-        """Return a producer with an open transaction that holds the records."""
-        producer = Producer(self.settings | {"transactional.id": uuid.uuid4().hex})
-        producer.init_transactions(60)
-        producer.begin_transaction()
-        for number in ids:
-            producer.produce(self.name, json.dumps({"id": number}).encode(), str(number))
-        assert producer.flush(30) == 0
-        return producer
-
-    def add_partition(self, total: int) -> None:
-        self._wait(self.admin.create_partitions([NewPartitions(self.name, total)]))
-
-    @staticmethod
-    def _wait(futures: dict[Any, Any]) -> None:
-        for future in futures.values():
-            future.result(30)
-
-
-@pytest.fixture
-def topic(broker: KafkaBroker) -> Iterator[Topic]:
-    made = Topic(broker)
-    yield made
-    made.delete()
-
-
-class Loads:
-    """Runs of one task, each with a run id of its own unless it is named."""
-
-    def __init__(self, submit: Submitter, topic: Topic, connection: Connection) -> None:
-        submit.source_name = "kafka"
-        self.submit, self.connection = submit, connection
-        self.source: dict[str, Any] = {
-            "topics": [topic.name],
-            "stream": "orders",
-            "columns": COLUMNS,
-            "transaction_wait_seconds": 0.5,
-        }
-
-    def arguments(self, run: str = "", day: str = DAY, clear_number: int = 0, **source: Any) -> dict[str, Any]:
-        number = next(NUMBERS)
-        named = f"dag/{run or f'run-{number}'}/task"
-        return {
-            "days": [day],
-            "run": named,
-            "token": uuid.uuid4().hex,
-            "clear_number": clear_number,
-            "source": self.source | source,
-            "connection": self.connection,
-        }
-
-    def load(self, *arguments: Any, **options: Any) -> Driven:
-        loaded = self.submit.here(**self.arguments(*arguments, **options))
-        assert loaded.report.exit_code == 0, loaded.output
-        return loaded
-
-    def refusal(self, **options: Any) -> str:
-        loaded = self.submit.here(**self.arguments(**options))
-        assert loaded.report.failure is not None
-        return str(loaded.report.failure.message)
-
-    def ids(self) -> Counter[int]:
-        return Counter(DeltaTable(str(self.submit.table)).to_pyarrow_table(columns=["id"])["id"].to_pylist())
-
-
-@pytest.fixture
-def loads(submit: Submitter, topic: Topic, kafka_connection: Connection) -> Loads:
-    return Loads(submit, topic, kafka_connection)
 
 
 def test_each_record_arrives_once_over_runs_clears_and_spark_tasks(loads: Loads, topic: Topic) -> None:
@@ -333,45 +227,21 @@ def test_runs_of_a_topic_into_bigquery_and_into_another_topic(
     assert len(newest) == 50, "the cleared first run holds the topic's first fifty records"
 
 
-AVRO = {
-    "type": "record",
-    "name": "Order",
-    "fields": [
-        {"name": "id", "type": "long"},
-        {"name": "note", "type": ["null", "string"], "default": None},
-        {"name": "amount", "type": {"type": "bytes", "logicalType": "decimal", "precision": 12, "scale": 2}},
-        {"name": "at", "type": {"type": "long", "logicalType": "timestamp-micros"}},
-        {"name": "tags", "type": {"type": "array", "items": "string"}},
-    ],
-}
-
-
-def test_avro_of_several_schema_versions(
-    loads: Loads, topic: Topic, registry: SchemaRegistry, kafka_connection: Connection
+def test_a_topic_of_our_own_sink_is_refused_by_offset(
+    loads: Loads, topic: Topic, kafka_target: Any, kafka_connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    loads.connection = kafka_connection.model_copy(
-        update={"extra": kafka_connection.extra | {"schema.registry.url": registry.url}}
-    )
-    at = dt.datetime(2026, 11, 1, 12, 30, 0, 123456, dt.UTC)
-    context = SerializationContext(topic.name, MessageField.VALUE)
-    newer = AVRO | {"fields": [*AVRO["fields"], {"name": "extra", "type": "int", "default": 0}]}
-    with SchemaRegistryClient({"url": registry.url}) as client:
-        for number, schema in enumerate((AVRO, newer)):
-            encode = AvroSerializer(client, json.dumps(schema))
-            row = {"id": number, "note": None, "amount": Decimal("12.50"), "at": at, "tags": ["a", "b"], "extra": 1}
-            topic.producer.produce(topic.name, encode(row, context), str(number))
-    topic.producer.produce(topic.name, None, "0")
-    assert topic.producer.flush(30) == 0
-    columns = {"id": "bigint", "note": "string", "amount": "decimal(12,2)", "at": "timestamp", "tags": "json"}
-    loads.load(value_converter="avro", columns=columns)
-    rows = DeltaTable(str(loads.submit.table)).to_pyarrow_table().to_pylist()
-    assert sorted((row["id"], row["amount"], row["at"], row["tags"]) for row in rows if not row["kafka_delete"]) == [
-        (number, Decimal("12.50"), at, '["a","b"]') for number in (0, 1)
-    ]
-    topic.producer.produce(topic.name, b'{"id": 1}', "1")
-    assert topic.producer.flush(30) == 0
-    assert "the record has no schema id" in loads.refusal(value_converter="avro", columns=columns)
-    topic.producer.produce(topic.name, b"\0\0\x0f\xff\xff" + b"x", "2")
-    assert topic.producer.flush(30) == 0
-    tolerant = {"value_converter": "avro", "columns": columns, "errors_tolerance": "all", "retry_budget_seconds": 0}
-    assert "does not know schema 1048575" in loads.refusal(**tolerant)
+    submit, sink = loads.submit, kafka_target.sink
+    submit.staging.mkdir()
+    options = {"topic": sink.topic, "ledger_topic": sink.ledger_topic, "key_fields": ["id"]}
+    with monkeypatch.context() as patched:
+        patched.setattr(submit, "sink_options", lambda: options)
+        patched.setattr(submit, "sink_name", "kafka")
+        patched.setattr(submit, "sink_connections", kafka_target.connections)
+        topic.write(*range(20))
+        loads.load()
+    message = loads.refusal(topics=[sink.topic], ledger_topic=sink.ledger_topic)
+    assert f"topic {sink.topic!r} was written by a KafkaSink: ledger topic {sink.ledger_topic!r} names it" in message
+    message = loads.refusal(topics=[sink.topic], ledger_topic="no-such-ledger")
+    assert "its records have the header connect.generation" in message, "a mirror of the topic, without its ledger"
+    loads.load(topics=[sink.topic], ledger_topic=None)
+    assert loads.ids() == Counter(range(20))
