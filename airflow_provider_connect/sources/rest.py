@@ -95,7 +95,7 @@ from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.options import RestOptions, open_range_problems, option_problems
-from airflow_provider_connect.sources._rest.paging import (
+from airflow_provider_connect.sources._rest.pages.paging import (
     Cap,
     Cursor,
     EmptyPage,

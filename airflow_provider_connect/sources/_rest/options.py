@@ -12,7 +12,7 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.credential_guard import credential_problems, publish_templated_names
-from airflow_provider_connect.sources._rest.paging import Paging, last_record_path, names_unique_field
+from airflow_provider_connect.sources._rest.pages.paging import Paging, last_record_path, names_unique_field
 from airflow_provider_connect.sources._rest.placeholders import (
     bounds_without_granularity,
     requested_parent_columns,

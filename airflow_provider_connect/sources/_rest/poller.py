@@ -19,18 +19,18 @@ from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import InputPartition, PollContext, Poller
-from airflow_provider_connect.sources._rest.duplicates import DifferingRecordsError, DuplicateCheck
-from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
+from airflow_provider_connect.sources._rest.building.duplicates import DifferingRecordsError, DuplicateCheck
+from airflow_provider_connect.sources._rest.building.rows import PageRows, RowBuilder
+from airflow_provider_connect.sources._rest.building.version_spool import latest_versions
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
-from airflow_provider_connect.sources._rest.page_values import whole_number
-from airflow_provider_connect.sources._rest.pager import PageFacts, Pager, paging_value_paths
-from airflow_provider_connect.sources._rest.paging import Single, last_record_path
+from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
+from airflow_provider_connect.sources._rest.pages.page_parser import PageParser, PageParts
+from airflow_provider_connect.sources._rest.pages.page_values import whole_number
+from airflow_provider_connect.sources._rest.pages.pager import PageFacts, Pager, paging_value_paths
+from airflow_provider_connect.sources._rest.pages.paging import Single, last_record_path
 from airflow_provider_connect.sources._rest.parents import ParentFilter
 from airflow_provider_connect.sources._rest.placeholders import fill_request, require_only_this_day
 from airflow_provider_connect.sources._rest.records import RECORD_KEY, row_schema
-from airflow_provider_connect.sources._rest.rows import PageRows, RowBuilder
-from airflow_provider_connect.sources._rest.version_spool import latest_versions
 from airflow_provider_connect.stage.counts import VendorCount
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.values.json.paths import MISSING

@@ -10,11 +10,15 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import keys_as_hex, record_keys
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._rest.absent_columns import AbsentColumns
-from airflow_provider_connect.sources._rest.column_builder import build_column
-from airflow_provider_connect.sources._rest.duplicates import DIFFERING_DUPLICATES, DuplicateCheck
-from airflow_provider_connect.sources._rest.page_parser import PageParts
-from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder, UndeclaredFields
+from airflow_provider_connect.sources._rest.building.absent_columns import AbsentColumns
+from airflow_provider_connect.sources._rest.building.column_builder import build_column
+from airflow_provider_connect.sources._rest.building.duplicates import DIFFERING_DUPLICATES, DuplicateCheck
+from airflow_provider_connect.sources._rest.building.record_decoder import (
+    DecodedRecords,
+    RecordDecoder,
+    UndeclaredFields,
+)
+from airflow_provider_connect.sources._rest.pages.page_parser import PageParts
 from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, row_schema
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 from airflow_provider_connect.values.json.slices import JsonSlicer

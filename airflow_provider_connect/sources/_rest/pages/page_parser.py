@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
-from airflow_provider_connect.sources._rest.answer_form import describe_json, joined_names
+from airflow_provider_connect.sources._rest.pages.answer_form import describe_json, joined_names
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, suggest_pointer
 from airflow_provider_connect.values.json.slices import JsonSlicer
