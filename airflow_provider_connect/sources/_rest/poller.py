@@ -22,8 +22,8 @@ from airflow_provider_connect.source import InputPartition, PollContext, Poller
 from airflow_provider_connect.sources._rest.building.duplicates import DifferingRecordsError, DuplicateCheck
 from airflow_provider_connect.sources._rest.building.rows import PageRows, RowBuilder
 from airflow_provider_connect.sources._rest.building.version_spool import latest_versions
-from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
+from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.pages.page_parser import PageParser, PageParts
 from airflow_provider_connect.sources._rest.pages.page_values import whole_number
 from airflow_provider_connect.sources._rest.pages.pager import PageFacts, Pager, paging_value_paths
