@@ -12,7 +12,14 @@ from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.source import Source
 from airflow_provider_connect.sources._rest.bounds import Bounds
 from airflow_provider_connect.sources._rest.credential_guard import credential_problems, publish_templated_names
-from airflow_provider_connect.sources._rest.pages.paging import Paging, last_record_path, names_unique_field
+from airflow_provider_connect.sources._rest.pages.paging import (
+    LastKey,
+    Paging,
+    Single,
+    Total,
+    last_record_path,
+    names_unique_field,
+)
 from airflow_provider_connect.sources._rest.placeholders import (
     bounds_without_granularity,
     requested_parent_columns,
@@ -188,12 +195,30 @@ def _paging_problems(options: RestOptions) -> list[str]:
         problems.append("paging.put: requires request.method='POST' with a body, not a form")
     elif put is not None and (blocked := _blocked_step(request.body, path_steps(put))) is not None:
         problems.append(f"paging.put: request.body has no object at {blocked!r}. Choose a place inside an object")
+    problems += _spread_problems(options)
     field = last_record_path(paging)
     if field is not None and names_unique_field(paging) and options.records.column_at(field) is None:
         problems.append(f"paging: unique=True requires a column of {field!r}, so that repeated values are noticed")
     if options.parent is None and any(rule.then == "ignore" for rule in options.errors):
         problems.append("errors: 'ignore' requires a parent. Use 'empty' for an answer without records")
     return problems
+
+
+def _spread_problems(options: RestOptions) -> list[str]:
+    """Return the problems of a paging that counts records where the API pages the elements around them."""
+    paging = options.paging
+    if "*" not in path_steps(options.records.at) or isinstance(paging, Single):
+        return []
+    counts_records = isinstance(paging.ends, Total) and paging.ends.of == "records"
+    has_cap = not isinstance(paging, LastKey) and paging.cap is not None
+    return [
+        f"{name}: counts records, and with '*' in records.at a page has other elements. {remedy}"
+        for name, remedy, applies in (
+            ("paging.ends", "Use another rule, or a total of pages", counts_records),
+            ("paging.cap", "Request less at once", has_cap),
+        )
+        if applies
+    ]
 
 
 def _blocked_step(body: Any, steps: tuple[str, ...]) -> str | None:

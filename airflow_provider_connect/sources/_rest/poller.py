@@ -395,5 +395,5 @@ class _PageReader:
         page_parts = self._parser.parse(reply.body, call.about, is_announced=pager.has_announced_page)
         last_path = last_record_path(self._options.paging)
         last = None if last_path is None else self._parser.value_in_last_record(page_parts, last_path)
-        facts = PageFacts(len(page_parts.records), page_parts.page_values, reply.headers, reply.url, last)
+        facts = PageFacts(page_parts.paged_count, page_parts.page_values, reply.headers, reply.url, last)
         return _Page(page_parts, facts, call.about)

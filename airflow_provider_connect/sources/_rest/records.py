@@ -78,7 +78,11 @@ def _expand_type_name(value: Any) -> Any:
 class Records(Declared):
     """Location, key and columns of a page's records."""
 
-    at: FieldPath = Field(default="", description="Location of the list of records. By default the whole answer.")
+    at: FieldPath = Field(
+        default="",
+        description="Location of the list of records. By default the whole answer. * stands for each element of a "
+        "list, or each entry of an object: /items/*/rows.",
+    )
     layout: Layout = Field(
         default="list",
         description="Form of the records there. list: a list of objects. object: one object is one record. map: an "

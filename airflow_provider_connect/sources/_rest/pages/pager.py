@@ -38,7 +38,7 @@ _MAY_RUN_OUT = ("empty_page", "short_page")
 class PageFacts(NamedTuple):
     """Properties of a page that decide about the next request.
 
-    :param record_count: before duplicates and rejects are dropped.
+    :param record_count: before duplicates and rejects are dropped. Elements that hold lists of records count instead.
     :param page_values: values at :func:`paging_value_paths`.
     :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """

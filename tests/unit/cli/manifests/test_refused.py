@@ -79,7 +79,6 @@ STREAMS: dict[str, tuple[dict[str, Any], str]] = {
         {"paginator": paged({"type": "CursorPagination", "cursor_value": "{{ response.a | length }}"}, option("p"))},
         "computed by an expression",
     ),
-    "wildcard inside": ({"field_path": ["a", "*", "b"]}, "wildcard"),
     "body as text": ({"requester": {"http_method": "POST", "request_body_data": "a=b"}}, "its body is text"),
     "body by GET": ({"requester": {"request_body_json": {"a": 1}}}, "a body by GET"),
     "strange form": ({"selector": {"extractor": [1]}}, "another form"),

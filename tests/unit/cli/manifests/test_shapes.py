@@ -108,6 +108,8 @@ PAGED: dict[str, tuple[dict[str, Any], Serve]] = {
     "last record": ({"paginator": paged(_cursor("{{ last_record['token'] }}"), option("cursor"))}, _by_last_record),
     "one page": ({"paginator": {"type": "NoPagination"}}, lambda _: {"data": ROWS}),
     "items by wildcard": ({"field_path": ["data", "*"]}, lambda _: {"data": ROWS}),
+    "objects inside items": ({"field_path": ["a", "*", "b"]}, lambda _: {"a": [{"b": row} for row in ROWS]}),
+    "lists inside items": ({"field_path": ["a", "*", "*"]}, lambda _: {"a": [ROWS[:3], [], ROWS[3:]]}),
     "entries of an object": ({"field_path": ["*"]}, lambda _: {row["token"]: row for row in ROWS}),
     "the whole answer": ({"field_path": []}, lambda _: ROWS),
 }
