@@ -41,10 +41,7 @@ class ListingCheck(Closable):
         :param is_repeated: the listing begins again, so the poll already has its first records.
         """
         return cls(
-            has_own_keys=is_repeated
-            or options.parent is not None
-            or options.records.outside == "drop"
-            or _has_cap(options)
+            has_own_keys=is_repeated or options.has_parents or options.records.outside == "drop" or _has_cap(options)
         )
 
     def close(self) -> None:
