@@ -146,6 +146,7 @@ class Pager:
             url,
             method=request.method,
             params=params,
+            spaces=request.spaces,
             headers=headers,
             body=encoded_body,
             is_repeatable=is_stable,

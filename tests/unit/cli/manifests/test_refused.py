@@ -67,7 +67,10 @@ STREAMS: dict[str, tuple[dict[str, Any], str]] = {
     "custom paginator": ({"paginator": CUSTOM}, "pages are requested by"),
     "custom strategy": ({"paginator": paged(CUSTOM, option("page"))}, "pages are requested by"),
     "custom router": ({"router": CUSTOM}, "partitions are listed by"),
-    "static list": ({"router": {"type": "ListPartitionRouter", "values": ["a", "b"]}}, "static partitions"),
+    "unused static list": (
+        {"router": {"type": "ListPartitionRouter", "values": ["a", "b"]}},
+        "the request has no {parent.partition}",
+    ),
     "other method": ({"requester": {"http_method": "DELETE"}}, "requests by DELETE"),
     "secret in the path": ({"path": "/{{ config['api_key'] }}/things"}, "holds the secret config 'api_key'"),
     "host of a parent": ({"requester": {"url_base": "https://{{ response.x }}.example.com"}}, "has no counterpart"),

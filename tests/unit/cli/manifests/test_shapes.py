@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.equipment.rest_api.server import Answer, Request
-from tests.unit.cli.manifests.own import ROWS, loaded, manifest, option, paged, stream
+from tests.unit.cli.manifests.own import ROWS, loaded, manifest, option, options_of, paged, remarks_of, stream
 
 Serve = Callable[[Request], Any]
 LINK = {"type": "RequestPath"}
@@ -162,6 +162,46 @@ def test_a_child_sends_the_parents_value_as_an_option(tmp_path: Path) -> None:
     router = {"type": "SubstreamPartitionRouter", "parent_stream_configs": [config]}
     child = stream(router=router, schema={"properties": {"id": {"type": "string"}}})
     assert loaded(manifest(parent, child), serve, tmp_path) == ["HAM-0", "HAM-1", "RTM-0", "RTM-1"]
+
+
+def values_router(field: str, values: Any, **parts: Any) -> dict[str, Any]:
+    return {"type": "ListPartitionRouter", "cursor_field": field, "values": values} | parts
+
+
+def test_static_partitions_are_requested_in_each_combination(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        number = int(request.path.rpartition("/")[2])
+        return {"data": [{"id": number * 10 + ["eu", "us"].index(request.first("region"))}]}
+
+    routers = [values_router("region", ["eu", "us"], request_option=option("region")), values_router("part", [1, 2])]
+    tree = manifest(stream(router=routers, path="/things/{{ stream_partition.part }}"))
+    assert options_of(tree)["parent_values"] == {"region": ["eu", "us"], "part": [1, 2]}
+    assert sorted(loaded(tree, serve, tmp_path)) == [10, 11, 20, 21]
+
+
+def test_static_partitions_of_the_config_are_to_be_filled_in() -> None:
+    router = values_router("region", "{{ config['regions'] }}", request_option=option("region"))
+    tree = manifest(stream(router=router))
+    assert options_of(tree, regions=["eu", "us"])["parent_values"] == {"region": ["eu", "us"]}
+    assert any("regions" in remark for remark in remarks_of(tree))
+
+
+def test_the_parents_of_parents_load_whole(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        steps = request.path.strip("/").split("/")
+        if len(steps) == 1:
+            return {"data": [{"id": 1}, {"id": 2}]}
+        if len(steps) == 3:
+            return {"data": [{"id": int(steps[1]) * 10, "url": f"/lists/{steps[1]}/boards/{steps[1]}/cards"}]}
+        return {"data": [{"id": int(steps[1]) * 100 + number} for number in range(2)]}
+
+    lists = stream("lists", path="/lists")
+    of_lists = {"parent_stream_configs": [{"parent_key": "id", "partition_field": "list", "stream": lists}]}
+    schema = {"properties": {"id": {"type": "integer"}, "url": {"type": "string"}}}
+    boards = stream("boards", path="/lists/{{ stream_partition.list }}/boards", router=of_lists, schema=schema)
+    of_boards = {"parent_stream_configs": [{"parent_key": "url", "partition_field": "board", "stream": boards}]}
+    cards = stream("cards", path="{{ stream_partition.board }}", router=of_boards)
+    assert loaded(manifest(lists, boards, cards), serve, tmp_path) == [100, 101, 200, 201]
 
 
 def test_a_path_that_names_a_record_reads_one_object(tmp_path: Path) -> None:
