@@ -158,6 +158,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "records.on_duplicate": "reading",
         "records.day": "reading",
         "records.outside": "narrowing",
+        "records.order": "narrowing",
         "records.at": "condition",
         "request": "condition",
         "bounds": "condition",

@@ -9,7 +9,13 @@ from typing import Any
 
 from airflow_provider_connect.cli.manifests.columns import Columns
 from airflow_provider_connect.cli.manifests.connections import ConnectionDraft, fill_authentication
-from airflow_provider_connect.cli.manifests.incremental import TimeRange, day_options, read_time_range, request_bounds
+from airflow_provider_connect.cli.manifests.incremental import (
+    TimeRange,
+    day_options,
+    feed_options,
+    read_time_range,
+    request_bounds,
+)
 from airflow_provider_connect.cli.manifests.paginators import translate_paging
 from airflow_provider_connect.cli.manifests.partitions import StreamDraft, translate_parent, translate_values
 from airflow_provider_connect.cli.manifests.records import translate_columns, translate_key, translate_place
@@ -87,6 +93,8 @@ class StreamTranslator:
         day: dict[str, Any] = {}
         if time_range is not None and selects_day:
             bounds, day = day_options(time_range, draft.columns, scope)
+        elif time_range is not None and (feed := feed_options(time_range, draft.columns, scope)) is not None:
+            selects_day, day = True, feed
         key = key_with_parents(key, draft, parent_columns)
         errors = translate_errors(requester.get("error_handler"), scope.remarks, has_parent=bool(draft.partitions))
         draft.options = {

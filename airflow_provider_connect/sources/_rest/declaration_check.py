@@ -71,6 +71,8 @@ def _paging_problems(options: RestOptions) -> list[str]:
     elif put is not None and (blocked := _blocked_step(request.body, path_steps(put))) is not None:
         problems.append(f"paging.put: request.body has no object at {blocked!r}. Choose a place inside an object")
     problems += _spread_problems(options)
+    if options.records.order == "newest_first" and getattr(paging, "cap", None) is not None:
+        problems.append("paging.cap: needs a listing sorted oldest first, and records.order says 'newest_first'")
     field = last_record_path(paging)
     if field is not None and names_unique_field(paging) and options.records.column_at(field) is None:
         problems.append(f"paging: unique=True requires a column of {field!r}, so that repeated values are noticed")

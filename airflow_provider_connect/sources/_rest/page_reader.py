@@ -14,6 +14,7 @@ from airflow_provider_connect.polling.paging import SeenRows, pages
 from airflow_provider_connect.polling.prefetch import prefetch
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._rest.building.duplicates import DuplicateCheck
+from airflow_provider_connect.sources._rest.building.order_check import OrderCheck
 from airflow_provider_connect.sources._rest.building.rows import PageRows, RowBuilder
 from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
 from airflow_provider_connect.sources._rest.options import RestOptions
@@ -65,20 +66,24 @@ class PageReader:
         self._tally = tally
         self._row_tally = tally if row_tally is None else row_tally
         self._has_all_rows = row_tally is None and not options.has_parents  # a single listing has all rows
-        self._looks_ahead = looks_ahead
         self._request_sent = threading.Event()
         self._parser = PageParser(options.records, paging_value_paths(options.paging))
         self._duplicate_check = DuplicateCheck(options, stack)
         self._edge_check = EdgeCheck.for_options(options, stack)
+        selected_day = day if options.snapshot is None else None
+        self._order_check = OrderCheck.for_records(options.records, selected_day)
+        # A page that is requested ahead would lie beyond the day.
+        self._looks_ahead = looks_ahead and self._order_check is None
         self._row_builder = RowBuilder(
             options.records,
             options.resolved_parent_columns,
-            day if options.snapshot is None else None,
+            selected_day,
             seen_keys=stack.enter_context(KeySet()),
             tolerance=Tolerance(options.errors_tolerance, options.max_rejects),
             tally=self._row_tally,
             slices=self._parser.slices,
             duplicate_check=self._duplicate_check,
+            order_check=self._order_check,
         )
 
     def note_absent_columns(self) -> None:
@@ -108,13 +113,21 @@ class PageReader:
         )
         while pager is not None:
             yield from self._listing_batches(pager, parent)
+            if self._is_past_day:
+                return
             if (repeated := pager.restarted()) is not None:
                 pager = repeated
                 self._tally.counts["repeated_listings"] += 1
                 yield from self._listing_batches(pager, parent, is_repeated=True)
+                if self._is_past_day:
+                    return
                 if pager.restarted() is not None:
                     raise pager.doubtful_end_error()
             pager = pager.next_listing()
+
+    @property
+    def _is_past_day(self) -> bool:
+        return self._order_check is not None and self._order_check.is_past_day
 
     def _listing_batches(
         self, pager: Pager, parent: Mapping[str, Any], *, is_repeated: bool = False
@@ -123,9 +136,12 @@ class PageReader:
             if is_repeated:
                 self._edge_check.start_parent()
             self._edge_check.start_listing()
+        if self._order_check is not None:
+            self._order_check.start_listing()
         with ListingCheck.for_options(self._options, is_repeated=is_repeated) as listing:
             yield from self._announced_batches(pager, parent, listing)
-            yield from self._batches_beyond_total(pager, parent, listing)
+            if not self._is_past_day:
+                yield from self._batches_beyond_total(pager, parent, listing)
         if self._edge_check is not None:
             self._edge_check.end_listing(self._options.stream)
 
@@ -144,6 +160,8 @@ class PageReader:
                 if rows is not None:
                     self._check(listing, rows, label)
                     yield rows.batch
+                if self._is_past_day:
+                    return
 
     def _batches_beyond_total(
         self, pager: Pager, parent: Mapping[str, Any], listing: ListingCheck

@@ -13,6 +13,7 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._rest.building.absent_columns import AbsentColumns
 from airflow_provider_connect.sources._rest.building.column_builder import build_column
 from airflow_provider_connect.sources._rest.building.duplicates import DIFFERING_DUPLICATES, DuplicateCheck
+from airflow_provider_connect.sources._rest.building.order_check import OrderCheck
 from airflow_provider_connect.sources._rest.building.record_decoder import (
     DecodedRecords,
     RecordDecoder,
@@ -65,6 +66,7 @@ class RowBuilder:
         tally: Tally,
         slices: JsonSlicer,
         duplicate_check: DuplicateCheck,
+        order_check: OrderCheck | None = None,
     ) -> None:
         self._records = records
         self._parents = parent_columns
@@ -76,6 +78,7 @@ class RowBuilder:
         self._decoder = RecordDecoder(records, slices)
         self._absent_columns = AbsentColumns(records, slices)
         self._duplicate_check = duplicate_check
+        self._order_check = order_check
 
     def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
         """Return the rows of a page.
@@ -95,6 +98,8 @@ class RowBuilder:
         for parent_column in self._parents:
             value = pa.scalar(parent_values[parent_column.parent_name], self._schema.field(parent_column.name).type)
             columns[parent_column.name] = pa.repeat(value, len(page.records))
+        if self._order_check is not None and self._records.day is not None:
+            self._order_check.add(columns[self._records.day], label)
         self._require_key_and_day(columns, invalid)
         first = self._tally.rows
         self._tally.rows += len(page.records)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -222,6 +223,21 @@ def test_a_start_that_the_api_excludes_loses_no_row(tmp_path: Path) -> None:
     bounds = {"start_time_option": option("from"), "end_time_option": option("to")}
     cursor = RANGE | {"datetime_format": "%Y-%m-%dT%H:%M:%SZ"} | bounds
     assert loaded(manifest(stream(incremental_sync=cursor)), serve, tmp_path) == [1]
+
+
+def test_a_feed_without_bounds_is_read_to_the_edge_of_the_day(tmp_path: Path) -> None:
+    pages: list[int] = []
+
+    def serve(request: Request) -> Any:
+        pages.append(int(request.first("page")))
+        hours = range(30 - 10 * pages[-1], 20 - 10 * pages[-1], -1)
+        start = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+        return {"data": [{"id": hour, "at": (start + dt.timedelta(hours=hour)).isoformat()} for hour in hours]}
+
+    cursor = RANGE | {"datetime_format": "%Y-%m-%dT%H:%M:%SZ", "is_data_feed": True}
+    tree = manifest(stream(incremental_sync=cursor, paginator=paged({"type": "PageIncrement"}, option("page"))))
+    assert sorted(loaded(tree, serve, tmp_path)) == list(range(24))
+    assert max(pages) == 4
 
 
 def test_a_page_that_the_api_filters_ends_nothing(tmp_path: Path) -> None:
