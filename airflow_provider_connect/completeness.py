@@ -6,9 +6,9 @@ The rules compare the source's answers, before shapes and transform.
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from pydantic import Field
 
@@ -243,12 +243,34 @@ def _emptily(polled: PollResult) -> str:
     return f"with {read:,} rows, none of which can be published" if read else "without a row"
 
 
+class _ParentLevel(NamedTuple):
+    """Numbers of parents that were requested, whose answers were ignored, and that were not requested."""
+
+    parents: int
+    ignored: int
+    skipped: int
+
+    @property
+    def is_skipped(self) -> bool:
+        return self.parents + self.skipped > 0 and self.ignored >= self.parents
+
+
+def _levels(counts: Mapping[str, int]) -> Iterator[_ParentLevel]:
+    """Yield the parents, their parents, and so on."""
+    prefix = ""
+    names = ("parents", "ignored_parents", "filtered_parents", "parents_without_value")
+    while any(name in counts for name in (f"{prefix}{name}" for name in names)) or not prefix:
+        parents, ignored, filtered, without_value = (counts.get(f"{prefix}{name}", 0) for name in names)
+        yield _ParentLevel(parents, ignored, filtered + without_value)
+        prefix += "parent_"
+
+
 def ignored_finding(day: dt.date, polled: PollResult, on_empty: OnEmpty) -> Finding | None:
     """Return a problem if the requests for all parents of a day had ignored errors, or none was sent."""
-    parents, ignored = polled.counts.get("parents", 0), polled.counts.get("ignored_parents", 0)
-    skipped = sum(polled.counts.get(name, 0) for name in ("filtered_parents", "parents_without_value"))
-    if parents + skipped == 0 or ignored < parents:
+    level = next((level for level in _levels(polled.counts) if level.is_skipped), None)
+    if level is None:
         return None
+    parents, skipped = level.parents, level.skipped
     text = (
         f"day {day}: there are no rows, because the answers for all {parents:,} parents were errors that the option "
         "errors ignores. Check the credentials' permissions: some APIs answer a missing permission as if the record "

@@ -62,9 +62,9 @@ the same key, a day keeps one. If they differ in a declared column, the poll sta
 undeclared_dropped, lone_surrogates, parents, ignored_parents, filtered_parents, parents_without_value,
 repeated_listings, column_absent.NAME, column_refused.NAME, and counts of the parent source, such as parent_duplicates.
 
-**Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row, page by page. With
-``partitions`` above 1, each partition reads all parent pages and takes its share by key. A day needs the children of
-every parent.
+**Parents.** With ``parent=RestSource(…)`` the source requests the children of each parent row, page by page. A parent
+may have a parent. ``parent_values`` declares values to request in turn. With ``partitions`` above 1, each partition
+reads all parent pages and takes its share by key. A day needs the children of every parent.
 
 **Limits.** ``limits`` sets the request rate. A day with more pages than ``per_hour`` fails. Two pages of at most
 ``max_page_bytes`` are in memory. A poll with more than ``max_pages`` pages fails.
@@ -94,8 +94,9 @@ from airflow_provider_connect.polling.quota.limits import Quota
 from airflow_provider_connect.polling.quota.turns import KeyStore
 from airflow_provider_connect.source import PollContext, Poller
 from airflow_provider_connect.sources._rest.bounds import Bounds
-from airflow_provider_connect.sources._rest.options import RestOptions, open_range_problems, option_problems
-from airflow_provider_connect.sources._rest.paging import (
+from airflow_provider_connect.sources._rest.declaration_check import open_range_problems, option_problems
+from airflow_provider_connect.sources._rest.options import RestOptions
+from airflow_provider_connect.sources._rest.pages.paging import (
     Cap,
     Cursor,
     EmptyPage,
@@ -157,14 +158,20 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "records.on_duplicate": "reading",
         "records.day": "reading",
         "records.outside": "narrowing",
+        "records.order": "narrowing",
         "records.at": "condition",
         "request": "condition",
         "bounds": "condition",
         "parent.request": "condition",
         "parent.records.at": "condition",
         "parent.snapshot": "narrowing",
+        "parent.parent": "condition",
+        "parent.parent_where": "condition",
+        "parent.parent_without_value": "narrowing",
+        "parent.parent_values": "condition",
         "parent_where": "condition",
         "parent_without_value": "narrowing",
+        "parent_values": "condition",
         "errors": "condition",
     }
 

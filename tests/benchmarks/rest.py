@@ -30,9 +30,9 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sink import Intent, Publish, StreamKey
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._rest.duplicates import DuplicateCheck
-from airflow_provider_connect.sources._rest.page_parser import PageParser
-from airflow_provider_connect.sources._rest.rows import RowBuilder
+from airflow_provider_connect.sources._rest.building.duplicates import DuplicateCheck
+from airflow_provider_connect.sources._rest.building.rows import RowBuilder
+from airflow_provider_connect.sources._rest.pages.page_parser import PageParser
 from airflow_provider_connect.sources.rest import Cursor, NoToken, Records, Request, RestSource
 from airflow_provider_connect.spark.poll import PollTask, stage_partition
 from airflow_provider_connect.stage.manifest import Manifest, SeenPublish

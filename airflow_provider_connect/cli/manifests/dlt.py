@@ -21,7 +21,7 @@ from airflow_provider_connect.cli.manifests.records import translate_key
 from airflow_provider_connect.cli.manifests.remarks import Remarks, UntranslatableError
 from airflow_provider_connect.cli.manifests.requests import RequestDraft
 from airflow_provider_connect.cli.manifests.settings import Settings
-from airflow_provider_connect.cli.manifests.streams import key_with_parent, stream_name
+from airflow_provider_connect.cli.manifests.streams import key_with_parents, stream_name
 from airflow_provider_connect.cli.manifests.texts import Scope
 
 _RESOURCE = re.compile(r"\{resources\.([A-Za-z0-9_]+)\.([^{}]+)\}")
@@ -104,7 +104,7 @@ class _ResourceTranslation:
         parent_columns = self._parent_columns()
         key = translate_key(self._resource, draft.columns, parent_columns, scope)
         if draft.parent is not None:
-            key = key_with_parent(key, draft, parent_columns)
+            key = key_with_parents(key, draft, parent_columns)
         bounds, day = (None, {}) if time_range is None else day_options(time_range, draft.columns, scope)
         errors = self._errors()
         draft.options = {

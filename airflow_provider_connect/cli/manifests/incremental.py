@@ -84,7 +84,20 @@ def day_options(time_range: TimeRange, columns: Columns, scope: Scope) -> tuple[
         )
     if time_range.cursor.get("lookback_window"):
         scope.remarks.check("bounds", "the manifest reads again the latest time. Set lookback on the operator")
-    return bounds, {"day": name, "outside": "drop"}
+    if time_range.cursor.get("is_data_feed"):
+        scope.remarks.check("records", "the manifest stops at older records. A day that is not sorted fails")
+    return bounds, {"day": name, "outside": "drop"} | _order(time_range)
+
+
+def feed_options(time_range: TimeRange, columns: Columns, scope: Scope) -> dict[str, Any] | None:
+    """Return the fields of ``records`` for a listing that has no bounds and is sorted newest first, or None."""
+    if not _order(time_range) or columns.is_computed(time_range.steps):
+        return None
+    return day_options(time_range, columns, scope)[1]
+
+
+def _order(time_range: TimeRange) -> dict[str, str]:
+    return {"order": "newest_first"} if time_range.cursor.get("is_data_feed") is True else {}
 
 
 def _start_of_dates(time_range: TimeRange) -> dict[str, Any]:

@@ -28,14 +28,15 @@ def translate_place(selector: Mapping[str, Any], scope: Scope, path: str) -> dic
     steps = extractor.get("field_path") or []
     names = [scope.write_text(step, "records") for step in steps] if isinstance(steps, list) else [str(steps)]
     options: dict[str, Any] = {}
-    if names[-1:] == ["*"] and "*" not in names[:-1]:
+    if names[-1:] == ["*"]:
         scope.remarks.check(
             "records", "the manifest reads each item of a list, or each entry of an object (layout: map)"
         )
         names = names[:-1]
         options = {"layout": "list" if names else "map"} | ({} if names else {"name_field": "entry_name"})
-    if "*" in names:
-        raise UntranslatableError("records are selected by a wildcard inside the path")
+    elif "*" in names:
+        scope.remarks.check("records", "the values there are read as objects. If they are lists, remove layout: object")
+        options = {"layout": "object"}
     if selector.get("record_filter"):
         condition = (selector["record_filter"] or {}).get("condition", "custom code")
         scope.remarks.gap("records", f"the filter {condition}: all records are loaded. Filter them by SQL")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -127,7 +128,9 @@ def _address(requester: Mapping[str, Any], scope: Scope) -> tuple[str, str, list
         raise UntranslatableError("its host is not known before the request")
     if parts.scheme == "http":
         scope.remarks.check("connection", "the manifest uses plain http. The connection uses https")
-    return f"https://{name}", parts.path or "/", parse_qsl(parts.query, keep_blank_values=True)
+    # The parent's value may be the whole address of its children.
+    path = parts.path[1:] if re.fullmatch(r"/\{parent\.\w+\}", parts.path) else parts.path or "/"
+    return f"https://{name}", path, parse_qsl(parts.query, keep_blank_values=True)
 
 
 def _fill_body(request: RequestDraft, requester: Mapping[str, Any], fill: _Fields) -> None:

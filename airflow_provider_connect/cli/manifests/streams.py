@@ -9,9 +9,15 @@ from typing import Any
 
 from airflow_provider_connect.cli.manifests.columns import Columns
 from airflow_provider_connect.cli.manifests.connections import ConnectionDraft, fill_authentication
-from airflow_provider_connect.cli.manifests.incremental import TimeRange, day_options, read_time_range, request_bounds
+from airflow_provider_connect.cli.manifests.incremental import (
+    TimeRange,
+    day_options,
+    feed_options,
+    read_time_range,
+    request_bounds,
+)
 from airflow_provider_connect.cli.manifests.paginators import translate_paging
-from airflow_provider_connect.cli.manifests.partitions import Parent, StreamDraft, translate_parent
+from airflow_provider_connect.cli.manifests.partitions import StreamDraft, translate_parent, translate_values
 from airflow_provider_connect.cli.manifests.records import translate_columns, translate_key, translate_place
 from airflow_provider_connect.cli.manifests.remarks import Remarks, UntranslatableError
 from airflow_provider_connect.cli.manifests.requests import translate_request
@@ -57,7 +63,8 @@ class StreamTranslator:
         draft.parent = translate_parent(
             retriever.get("partition_router"), lambda parent: self._translate(parent, depth + 1)
         )
-        scope = Scope(self.settings, remarks, draft.parent.partitions if draft.parent else {})
+        draft.values = translate_values(retriever.get("partition_router"), Scope(self.settings, remarks))
+        scope = Scope(self.settings, remarks, draft.partitions)
         time_range = None if depth else read_time_range(stream.get("incremental_sync"), scope)
         if time_range is not None:
             scope.time_form = time_range.form
@@ -71,7 +78,7 @@ class StreamTranslator:
         requester = retriever.get("requester") or {}
         request = translate_request(requester, scope, draft.connection)
         fill_authentication(draft.connection, requester.get("authenticator"), self.settings)
-        for option, column in draft.parent.request_options if draft.parent else ():
+        for option, column in draft.parent_options:
             request.put(option, f"{{parent.{column}}}")
         selects_day = time_range is not None and request_bounds(time_range, request)
         paging = translate_paging(retriever.get("paginator"), request, scope)
@@ -86,9 +93,10 @@ class StreamTranslator:
         day: dict[str, Any] = {}
         if time_range is not None and selects_day:
             bounds, day = day_options(time_range, draft.columns, scope)
-        if draft.parent is not None:
-            key = key_with_parent(key, draft, parent_columns)
-        errors = translate_errors(requester.get("error_handler"), scope.remarks, has_parent=draft.parent is not None)
+        elif time_range is not None and (feed := feed_options(time_range, draft.columns, scope)) is not None:
+            selects_day, day = True, feed
+        key = key_with_parents(key, draft, parent_columns)
+        errors = translate_errors(requester.get("error_handler"), scope.remarks, has_parent=bool(draft.partitions))
         draft.options = {
             "stream": draft.name,
             "request": request.as_options(),
@@ -96,6 +104,7 @@ class StreamTranslator:
             "paging": paging,
             "records": {**place, "key": key, **day},
             **({} if selects_day else {"snapshot": "replace"}),
+            **({"parent_values": {n: list(v.values) for n, v in draft.values.items()}} if draft.values else {}),
             **({"parent_columns": parent_columns} if parent_columns else {}),
             **({"errors": errors} if errors else {}),
         }
@@ -117,20 +126,22 @@ def _require_simple(retriever: Mapping[str, Any], depth: int) -> None:
         raise UntranslatableError(f"it has more than {_MAX_PARENTS} levels of parents")
 
 
-def key_with_parent(key: list[str], draft: StreamDraft, parent_columns: dict[str, str]) -> list[str]:
-    """Return the key with the parent's column, because ids may be unique only within a parent."""
-    parent: Parent | None = draft.parent
-    assert parent is not None, "the caller has a parent"
-    name = next((own for own, theirs in parent_columns.items() if theirs == parent.column), None)
-    if name is None:
-        name = _free_name(stream_name(parent.field).replace(".", "_").replace("-", "_"), draft.columns)
-        parent_columns[name] = parent.column
-    draft.remarks.check("records", f"if ids are unique without it, remove {name!r} from the key")
-    return [name, *(column for column in key if column != name)]
+def key_with_parents(key: list[str], draft: StreamDraft, parent_columns: dict[str, str]) -> list[str]:
+    """Return the key with the columns of the parents, because ids may be unique only within a parent."""
+    parents = {} if draft.parent is None else {draft.parent.column: draft.parent.field}
+    parents |= {name: values.field for name, values in draft.values.items()}
+    for column, field in reversed(parents.items()):
+        name = next((own for own, theirs in parent_columns.items() if theirs == column), None)
+        if name is None:
+            name = _free_name(stream_name(field).replace(".", "_").replace("-", "_"), draft.columns, parent_columns)
+            parent_columns[name] = column
+        draft.remarks.check("records", f"if ids are unique without it, remove {name!r} from the key")
+        key = [name, *(own for own in key if own != name)]
+    return key
 
 
-def _free_name(name: str, columns: Columns) -> str:
+def _free_name(name: str, columns: Columns, parent_columns: Mapping[str, str]) -> str:
     name = name if name[:1].isalpha() else f"parent_{name}"
-    while name in columns:
+    while name in columns or name in parent_columns:
         name = f"parent_{name}"
     return name

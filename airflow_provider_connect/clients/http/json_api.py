@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import quote, urlencode, urljoin, urlsplit
 
 from airflow_provider_connect.clients.http.access import HttpAccess
 from airflow_provider_connect.clients.http.asking.call import Call, Reply
@@ -258,16 +258,17 @@ class JsonApi(Closable):
         auth = auth.joined(self._access.named_auth)
         url = strip_auth_params(pending.url, auth)  # the reply's address must not contain the key either
         is_own = self._is_own(url)
+        by_percent = bool(pending.params) and pending.call.spaces == "percent"
         # Declared headers may be credentials too, so another host gets none.
         headers = merge_headers(_ACCEPT_JSON, *((pending.call.headers, dict(self._access.headers)) if is_own else ()))
         secrets = self._secrets = self._secrets_of(auth)
         with ExitStack() as stack:
             answer = request(
                 self._access.route,
-                url,
+                _with_percent_spaces(url, pending.params) if by_percent else url,
                 auth if is_own else NO_AUTH,
                 self._timeouts,
-                params=pending.params,
+                params=() if by_percent else pending.params,
                 method=pending.call.verb,
                 body=add_to_body(pending.call.body, auth.body) if is_own else pending.call.body,
                 headers=headers,
@@ -364,6 +365,12 @@ class JsonApi(Closable):
         if wait is not None:
             self._pace.pause_until(self.clock.now() + wait)
         return LeaveAloneError(message, retry_after_seconds=wait)
+
+
+def _with_percent_spaces(url: str, params: Sequence[tuple[str, str]]) -> str:
+    parts = urlsplit(url)
+    query = "&".join(part for part in (parts.query, urlencode(params, quote_via=quote)) if part)
+    return parts._replace(query=query).geturl()
 
 
 def _host(url: str) -> str:

@@ -10,10 +10,10 @@ from airflow_provider_connect.errors import SetupError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import record_keys
 from airflow_provider_connect.sources._rest.options import RestOptions
-from airflow_provider_connect.sources._rest.paging import LastKey, Single, last_record_path, names_unique_field
+from airflow_provider_connect.sources._rest.pages.paging import LastKey, Single, last_record_path, names_unique_field
 
 if TYPE_CHECKING:
-    from airflow_provider_connect.sources._rest.rows import PageRows
+    from airflow_provider_connect.sources._rest.building.rows import PageRows
 
 _KEY_BYTES = 16
 _LIMIT_BYTES = 16 << 20
@@ -41,10 +41,7 @@ class ListingCheck(Closable):
         :param is_repeated: the listing begins again, so the poll already has its first records.
         """
         return cls(
-            has_own_keys=is_repeated
-            or options.parent is not None
-            or options.records.outside == "drop"
-            or _has_cap(options)
+            has_own_keys=is_repeated or options.has_parents or options.records.outside == "drop" or _has_cap(options)
         )
 
     def close(self) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 
 from airflow_provider_connect.config import suggest_nearest
@@ -152,6 +152,7 @@ class FilledRequest(NamedTuple):
     headers: dict[str, str]
     body: Any
     form: dict[str, str] | None
+    spaces: Literal["plus", "percent"] = "plus"
 
 
 def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapping[str, Any]) -> FilledRequest:
@@ -175,13 +176,26 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
         return str(value)
 
     return FilledRequest(
-        path=fill_text(request.path, fill, is_path=True),
+        path=_fill_path(request.path, fill),
         method=request.method,
         params=tuple((name, text) for name, value in request.params.items() for text in _param_texts(value, fill)),
         headers={name: fill_text(value, fill) for name, value in request.headers.items()},
         body=fill_value(request.body, fill),
         form=None if request.form is None else {name: fill_text(value, fill) for name, value in request.form.items()},
+        spaces=request.spaces,
     )
+
+
+def _fill_path(path: str, fill: Filler) -> str:
+    """Fill a path. An address of a parent that is the whole path is taken as it is."""
+    match = _PLACEHOLDER.fullmatch(path)
+    if match is not None and match[1].startswith(PARENT_PREFIX):
+        value = str(fill(Placeholder(match[1], match[2])))
+        if value.startswith("/") and not value.startswith("//"):
+            return value
+        if re.match("https?://", value, re.IGNORECASE):
+            return value
+    return fill_text(path, fill, is_path=True)
 
 
 def require_only_this_day(request: Request, day: Day, bounds: Bounds, *, drops_other_days: bool) -> None:

@@ -78,7 +78,11 @@ def _expand_type_name(value: Any) -> Any:
 class Records(Declared):
     """Location, key and columns of a page's records."""
 
-    at: FieldPath = Field(default="", description="Location of the list of records. By default the whole answer.")
+    at: FieldPath = Field(
+        default="",
+        description="Location of the list of records. By default the whole answer. * stands for each element of a "
+        "list, or each entry of an object: /items/*/rows.",
+    )
     layout: Layout = Field(
         default="list",
         description="Form of the records there. list: a list of objects. object: one object is one record. map: an "
@@ -131,6 +135,12 @@ class Records(Declared):
         description="Effect of records of other days. count: keep and count. drop: drop and count. fail: fail the day",
     )
 
+    order: Literal["any", "newest_first"] = Field(
+        default="any",
+        description="Order of the API's listing by the column of day. newest_first: reading stops at the first page "
+        "with only records from before the day. A record in another order fails the day.",
+    )
+
     @model_validator(mode="after")
     def _fit_together(self) -> Self:
         problems = ["empty_has: requires missing='empty'"] if self.empty_has and self.missing != "empty" else []
@@ -152,6 +162,8 @@ class Records(Declared):
         ]
         lower_names = [name.lower() for name in self.columns]
         problems += [f"columns: {name!r} occurs twice. Sinks ignore case" for name in _repeated(lower_names)]
+        if self.order == "newest_first" and (self.day is None or self.outside != "drop"):
+            problems.append("order: requires day and outside='drop', because the pages hold records of other days")
         if self.day is None and self.outside != "fail":
             problems.append("outside: requires day, the column with the day")
         if self.day is not None and self.day not in self.columns:

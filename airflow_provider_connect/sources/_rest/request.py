@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from airflow_provider_connect.clients.http.asking.rules import Declared
 from airflow_provider_connect.values.json.paths import FieldPath
@@ -18,7 +18,9 @@ class Request(Declared):
     """One request. The paging adds the values that differ between pages."""
 
     path: str = Field(
-        min_length=1, description="Path under the connection's host, such as /v1/events or /repos/{parent.name}/issues."
+        min_length=1,
+        description="Path under the connection's host, such as /v1/events or /repos/{parent.name}/issues. "
+        "{parent.url} alone takes an address on the host, or its path.",
     )
     method: Method = Field(default="GET", description="GET, or POST with a body.")
     params: dict[str, Value | tuple[Value, ...]] = Field(
@@ -35,6 +37,18 @@ class Request(Declared):
         description="Names of headers, params and fields that look like credentials and are none. By default a text or "
         "number there is refused.",
     )
+
+    spaces: Literal["plus", "percent"] = Field(
+        default="plus", description="How params are sent with a space: plus as a+b, percent as a%20b."
+    )
+
+    @model_serializer(mode="wrap")
+    def _without_default_spaces(self, serialize: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the default, so that a request has the same digest in ledgers as before this field."""
+        fields: dict[str, Any] = serialize(self)
+        if self.spaces == "plus":
+            fields.pop("spaces", None)
+        return fields
 
     @model_validator(mode="after")
     def _fits_its_method(self) -> Self:

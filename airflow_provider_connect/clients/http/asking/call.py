@@ -27,6 +27,7 @@ class Call:
     :param url: path below the connection's base URL, or a full URL such as a next link.
     :param method: defaults to GET, or POST with a body.
     :param params: added to the query in order.
+    :param spaces: how ``params`` write a space: as + or as %20.
     :param headers: credentials take precedence.
     :param allowed: statuses with the verdict ``ignored``.
     :param is_repeatable: True to repeat this call alone after a temporary failure. Defaults to True for GET and HEAD.
@@ -36,6 +37,7 @@ class Call:
     url: str
     method: str | None = None
     params: Mapping[str, str] | Sequence[tuple[str, str]] = ()
+    spaces: Literal["plus", "percent"] = "plus"
     headers: Mapping[str, str] = field(default_factory=dict, repr=False)
     body: Body | None = field(default=None, repr=False)
     allowed: Collection[int] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import pytest
 
 from tests.equipment.rest_api.server import Answer, Request
-from tests.unit.cli.manifests.own import ROWS, loaded, manifest, option, paged, stream
+from tests.unit.cli.manifests.own import ROWS, loaded, manifest, option, options_of, paged, remarks_of, stream
 
 Serve = Callable[[Request], Any]
 LINK = {"type": "RequestPath"}
@@ -108,6 +109,8 @@ PAGED: dict[str, tuple[dict[str, Any], Serve]] = {
     "last record": ({"paginator": paged(_cursor("{{ last_record['token'] }}"), option("cursor"))}, _by_last_record),
     "one page": ({"paginator": {"type": "NoPagination"}}, lambda _: {"data": ROWS}),
     "items by wildcard": ({"field_path": ["data", "*"]}, lambda _: {"data": ROWS}),
+    "objects inside items": ({"field_path": ["a", "*", "b"]}, lambda _: {"a": [{"b": row} for row in ROWS]}),
+    "lists inside items": ({"field_path": ["a", "*", "*"]}, lambda _: {"a": [ROWS[:3], [], ROWS[3:]]}),
     "entries of an object": ({"field_path": ["*"]}, lambda _: {row["token"]: row for row in ROWS}),
     "the whole answer": ({"field_path": []}, lambda _: ROWS),
 }
@@ -162,6 +165,46 @@ def test_a_child_sends_the_parents_value_as_an_option(tmp_path: Path) -> None:
     assert loaded(manifest(parent, child), serve, tmp_path) == ["HAM-0", "HAM-1", "RTM-0", "RTM-1"]
 
 
+def values_router(field: str, values: Any, **parts: Any) -> dict[str, Any]:
+    return {"type": "ListPartitionRouter", "cursor_field": field, "values": values} | parts
+
+
+def test_static_partitions_are_requested_in_each_combination(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        number = int(request.path.rpartition("/")[2])
+        return {"data": [{"id": number * 10 + ["eu", "us"].index(request.first("region"))}]}
+
+    routers = [values_router("region", ["eu", "us"], request_option=option("region")), values_router("part", [1, 2])]
+    tree = manifest(stream(router=routers, path="/things/{{ stream_partition.part }}"))
+    assert options_of(tree)["parent_values"] == {"region": ["eu", "us"], "part": [1, 2]}
+    assert sorted(loaded(tree, serve, tmp_path)) == [10, 11, 20, 21]
+
+
+def test_static_partitions_of_the_config_are_to_be_filled_in() -> None:
+    router = values_router("region", "{{ config['regions'] }}", request_option=option("region"))
+    tree = manifest(stream(router=router))
+    assert options_of(tree, regions=["eu", "us"])["parent_values"] == {"region": ["eu", "us"]}
+    assert any("regions" in remark for remark in remarks_of(tree))
+
+
+def test_the_parents_of_parents_load_whole(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        steps = request.path.strip("/").split("/")
+        if len(steps) == 1:
+            return {"data": [{"id": 1}, {"id": 2}]}
+        if len(steps) == 3:
+            return {"data": [{"id": int(steps[1]) * 10, "url": f"/lists/{steps[1]}/boards/{steps[1]}/cards"}]}
+        return {"data": [{"id": int(steps[1]) * 100 + number} for number in range(2)]}
+
+    lists = stream("lists", path="/lists")
+    of_lists = {"parent_stream_configs": [{"parent_key": "id", "partition_field": "list", "stream": lists}]}
+    schema = {"properties": {"id": {"type": "integer"}, "url": {"type": "string"}}}
+    boards = stream("boards", path="/lists/{{ stream_partition.list }}/boards", router=of_lists, schema=schema)
+    of_boards = {"parent_stream_configs": [{"parent_key": "url", "partition_field": "board", "stream": boards}]}
+    cards = stream("cards", path="{{ stream_partition.board }}", router=of_boards)
+    assert loaded(manifest(lists, boards, cards), serve, tmp_path) == [100, 101, 200, 201]
+
+
 def test_a_path_that_names_a_record_reads_one_object(tmp_path: Path) -> None:
     def serve(request: Request) -> Any:
         return {"data": ROWS[:2]} if request.path == "/list" else {"id": int(request.path.split("/")[2])}
@@ -180,6 +223,21 @@ def test_a_start_that_the_api_excludes_loses_no_row(tmp_path: Path) -> None:
     bounds = {"start_time_option": option("from"), "end_time_option": option("to")}
     cursor = RANGE | {"datetime_format": "%Y-%m-%dT%H:%M:%SZ"} | bounds
     assert loaded(manifest(stream(incremental_sync=cursor)), serve, tmp_path) == [1]
+
+
+def test_a_feed_without_bounds_is_read_to_the_edge_of_the_day(tmp_path: Path) -> None:
+    pages: list[int] = []
+
+    def serve(request: Request) -> Any:
+        pages.append(int(request.first("page")))
+        hours = range(30 - 10 * pages[-1], 20 - 10 * pages[-1], -1)
+        start = dt.datetime(2026, 3, 1, tzinfo=dt.UTC)
+        return {"data": [{"id": hour, "at": (start + dt.timedelta(hours=hour)).isoformat()} for hour in hours]}
+
+    cursor = RANGE | {"datetime_format": "%Y-%m-%dT%H:%M:%SZ", "is_data_feed": True}
+    tree = manifest(stream(incremental_sync=cursor, paginator=paged({"type": "PageIncrement"}, option("page"))))
+    assert sorted(loaded(tree, serve, tmp_path)) == list(range(24))
+    assert max(pages) == 4
 
 
 def test_a_page_that_the_api_filters_ends_nothing(tmp_path: Path) -> None:

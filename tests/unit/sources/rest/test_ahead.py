@@ -14,7 +14,7 @@ from airflow_provider_connect.clients.http.network import Network
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import PollContext
-from airflow_provider_connect.sources._rest.rows import RowBuilder
+from airflow_provider_connect.sources._rest.building.rows import RowBuilder
 from airflow_provider_connect.sources.rest import LastKey, PageNumber, RestSource
 from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.reading import DAY, declared, ids, read

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
 from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.source import ALONE, PollContext
+from airflow_provider_connect.sources._rest.building.version_spool import latest_versions
 from airflow_provider_connect.sources._rest.preflight import inspect
 from airflow_provider_connect.sources._rest.records import Records, row_schema
-from airflow_provider_connect.sources._rest.version_spool import latest_versions
 from airflow_provider_connect.sources.rest import PageNumber, RestSource, Single
 from tests.equipment.rest_api.reading import DAY, counts, declared, read
 from tests.equipment.rest_api.server import Answer, Request, RestApi

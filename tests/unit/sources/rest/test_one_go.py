@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConnectError
-from airflow_provider_connect.sources._rest.page_parser import PageParser, PageParts
-from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder
+from airflow_provider_connect.sources._rest.building.record_decoder import DecodedRecords, RecordDecoder
+from airflow_provider_connect.sources._rest.pages.page_parser import PageParser, PageParts
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.slices import JsonSlicer
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from airflow_provider_connect.errors import ConfigError, SetupError
-from airflow_provider_connect.sources._rest.page_values import whole_number
+from airflow_provider_connect.sources._rest.pages.page_values import whole_number
 from airflow_provider_connect.sources.rest import (
     Cursor,
     Flag,

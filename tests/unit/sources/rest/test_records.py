@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import ConfigError, DataError
-from airflow_provider_connect.sources._rest.column_builder import build_column
+from airflow_provider_connect.sources._rest.building.column_builder import build_column
 from airflow_provider_connect.sources._rest.time_forms import NAMED_FORMS, precision_of, write_time
 from airflow_provider_connect.sources.rest import Column, RestSource, Single
 from airflow_provider_connect.testing.polls import Poll
@@ -185,7 +185,7 @@ def test_of_a_key_that_comes_twice_the_last_counts() -> None:
     st.sampled_from([None, 1, "\t"]),
 )
 def test_a_document_is_kept_byte_for_byte(documents: list[dict[str, Any]], is_ascii: bool, indent: Any) -> None:
-    from airflow_provider_connect.sources._rest.page_parser import PageParser
+    from airflow_provider_connect.sources._rest.pages.page_parser import PageParser
 
     texts = [json.dumps({"id": at} | each, ensure_ascii=is_ascii, indent=indent) for at, each in enumerate(documents)]
     body = '{"a/b": {"": [' + " ,\n".join(texts) + "]}}"

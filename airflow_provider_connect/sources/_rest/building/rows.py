@@ -10,11 +10,16 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.dedupe import KeySet
 from airflow_provider_connect.polling.keys import keys_as_hex, record_keys
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._rest.absent_columns import AbsentColumns
-from airflow_provider_connect.sources._rest.column_builder import build_column
-from airflow_provider_connect.sources._rest.duplicates import DIFFERING_DUPLICATES, DuplicateCheck
-from airflow_provider_connect.sources._rest.page_parser import PageParts
-from airflow_provider_connect.sources._rest.record_decoder import DecodedRecords, RecordDecoder, UndeclaredFields
+from airflow_provider_connect.sources._rest.building.absent_columns import AbsentColumns
+from airflow_provider_connect.sources._rest.building.column_builder import build_column
+from airflow_provider_connect.sources._rest.building.duplicates import DIFFERING_DUPLICATES, DuplicateCheck
+from airflow_provider_connect.sources._rest.building.order_check import OrderCheck
+from airflow_provider_connect.sources._rest.building.record_decoder import (
+    DecodedRecords,
+    RecordDecoder,
+    UndeclaredFields,
+)
+from airflow_provider_connect.sources._rest.pages.page_parser import PageParts
 from airflow_provider_connect.sources._rest.records import DOCUMENT, RECORD_KEY, ParentColumn, Records, row_schema
 from airflow_provider_connect.stage.rejects import Reject, Tolerance
 from airflow_provider_connect.values.json.slices import JsonSlicer
@@ -61,6 +66,7 @@ class RowBuilder:
         tally: Tally,
         slices: JsonSlicer,
         duplicate_check: DuplicateCheck,
+        order_check: OrderCheck | None = None,
     ) -> None:
         self._records = records
         self._parents = parent_columns
@@ -72,6 +78,7 @@ class RowBuilder:
         self._decoder = RecordDecoder(records, slices)
         self._absent_columns = AbsentColumns(records, slices)
         self._duplicate_check = duplicate_check
+        self._order_check = order_check
 
     def build_rows(self, page: PageParts, parent_values: Mapping[str, Any], label: str) -> PageRows:
         """Return the rows of a page.
@@ -91,6 +98,8 @@ class RowBuilder:
         for parent_column in self._parents:
             value = pa.scalar(parent_values[parent_column.parent_name], self._schema.field(parent_column.name).type)
             columns[parent_column.name] = pa.repeat(value, len(page.records))
+        if self._order_check is not None and self._records.day is not None:
+            self._order_check.add(columns[self._records.day], label)
         self._require_key_and_day(columns, invalid)
         first = self._tally.rows
         self._tally.rows += len(page.records)

@@ -8,7 +8,7 @@ from contextlib import suppress
 from operator import attrgetter
 from typing import Any, NamedTuple
 
-from airflow_provider_connect.sources._rest.page_parser import PageParts
+from airflow_provider_connect.sources._rest.pages.page_parser import PageParts
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, value_at_steps
 from airflow_provider_connect.values.json.slices import SURROGATES, JsonSlicer, NotJsonError, decode_utf8, parse_json

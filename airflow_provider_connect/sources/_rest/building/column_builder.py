@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-from airflow_provider_connect.sources._rest.record_decoder import needs_json_text
+from airflow_provider_connect.sources._rest.building.record_decoder import needs_json_text
 from airflow_provider_connect.sources._rest.records import Column
 from airflow_provider_connect.sources._rest.time_forms import PER_SECOND, is_iso_form, read_time
 from airflow_provider_connect.values.json.typed import (

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.polling.tally import Tally
-from airflow_provider_connect.sources._rest.duplicates import (
+from airflow_provider_connect.sources._rest.building.duplicates import (
     DIFFERING_DUPLICATES,
     DifferingRecordsError,
     content_hashes,

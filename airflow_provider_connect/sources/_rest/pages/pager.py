@@ -10,8 +10,8 @@ from urllib.parse import urljoin, urlsplit
 from airflow_provider_connect.clients.http.asking.call import Call
 from airflow_provider_connect.clients.http.client import form_body, json_body, merge_headers
 from airflow_provider_connect.errors import ConfigError, SetupError
-from airflow_provider_connect.sources._rest.page_values import link_with_relation, whole_number
-from airflow_provider_connect.sources._rest.paging import (
+from airflow_provider_connect.sources._rest.pages.page_values import link_with_relation, whole_number
+from airflow_provider_connect.sources._rest.pages.paging import (
     Cursor,
     Flag,
     LastKey,
@@ -24,8 +24,8 @@ from airflow_provider_connect.sources._rest.paging import (
     Single,
     Total,
 )
+from airflow_provider_connect.sources._rest.pages.total_check import BeyondTotal
 from airflow_provider_connect.sources._rest.placeholders import FilledRequest
-from airflow_provider_connect.sources._rest.total_check import BeyondTotal
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, put_at
 
 MAX_EMPTY_PAGES = 10
@@ -38,7 +38,7 @@ _MAY_RUN_OUT = ("empty_page", "short_page")
 class PageFacts(NamedTuple):
     """Properties of a page that decide about the next request.
 
-    :param record_count: before duplicates and rejects are dropped.
+    :param record_count: before duplicates and rejects are dropped. Elements that hold lists of records count instead.
     :param page_values: values at :func:`paging_value_paths`.
     :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """
@@ -146,6 +146,7 @@ class Pager:
             url,
             method=request.method,
             params=params,
+            spaces=request.spaces,
             headers=headers,
             body=encoded_body,
             is_repeatable=is_stable,

@@ -104,7 +104,7 @@ class SiblingCheck:
     def for_options(cls, options: RestOptions, stack: ExitStack) -> SiblingCheck | None:
         """Return a check if the stream has parents, no parent column in its key and no ``on_duplicate``."""
         is_needed = (
-            options.parent is not None
+            options.has_parents
             and options.records.on_duplicate == "fail"
             and not set(options.parent_columns) & set(options.records.key)
         )

@@ -11,12 +11,14 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
-from airflow_provider_connect.sources._rest.answer_form import describe_json, joined_names
+from airflow_provider_connect.sources._rest.pages.answer_form import describe_json, joined_names
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, suggest_pointer
 from airflow_provider_connect.values.json.slices import JsonSlicer
 
 _Attributes = tuple[str, ...]
+EVERY = "*"
+"""Step of ``records.at`` that stands for each element of a list, or each entry of an object without such a field."""
 
 
 class FastPageDecoder:
@@ -44,7 +46,7 @@ class FastPageDecoder:
         if not records_path:
             return None if value_paths else cls(list[msgspec.Raw], (), {})
         paths = {records_path, *value_paths.values()}
-        if any(step.isdigit() for path in paths for step in path) or any(
+        if any(step.isdigit() or step == EVERY for path in paths for step in path) or any(
             prefix == longer_path[: len(prefix)]
             for prefix in paths
             for longer_path in paths
@@ -124,11 +126,18 @@ class PageParts(NamedTuple):
     :param records: each record's JSON, in order.
     :param records_json: all records as one JSON array, without space between them.
     :param page_values: decoded values by path, or :data:`MISSING`.
+    :param item_count: elements that hold the lists of records, if ``records.at`` has :data:`EVERY`.
     """
 
     records: list[Any]
     records_json: bytes
     page_values: dict[str, Any]
+    item_count: int | None = None
+
+    @property
+    def paged_count(self) -> int:
+        """Number of elements that the API pages: records, or the elements that hold lists of them."""
+        return len(self.records) if self.item_count is None else self.item_count
 
 
 class _Layout:
@@ -174,6 +183,10 @@ class PageParser:
     def __init__(self, records: Records, value_paths: Iterable[str]) -> None:
         self._records_path = path_steps(records.at)
         self._at = records.at
+        self._spreads = EVERY in self._records_path
+        self._outer_path = (
+            self._records_path[: self._records_path.index(EVERY)] if self._spreads else self._records_path
+        )
         self._layout = _Layout(records)
         self._missing = records.missing
         self._empty_has = records.empty_has
@@ -201,17 +214,19 @@ class PageParser:
         try:
             # Each level of the path is split once, for the records and the other values.
             level: dict[tuple[str, ...], Any] = {(): body}
-            raw_list = self._value_at(level, self._records_path)
+            raw_lists = self._values_at(level, (), self._records_path)
             raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
         except (ValueError, RecursionError):  # the error's text would quote the page
             raise _unreadable_error(label, body) from None
+        lacks_records = raw_lists == [MISSING] and self._value_at(level, self._outer_path) is MISSING
         for path in (self._at, *self._value_paths):
-            if (raw_list if path == self._at else raw[path]) is MISSING:
+            if lacks_records if path == self._at else raw[path] is MISSING:
                 self._refuse_dotted_name(body, path, label)
-        if raw_list is MISSING and self._missing == "empty":
+        if lacks_records and self._missing == "empty":
             self._require_empty_page(body, label, lacks_all=is_announced and all(v is MISSING for v in raw.values()))
-        records = self._elements(raw_list, body, label)
-        return PageParts(records, _as_json_array(records), _decode_values(raw))
+        records = [record for raw_list in raw_lists for record in self._elements(raw_list, body, label)]
+        items = self._outer_count(level) if self._spreads else None
+        return PageParts(records, _as_json_array(records), _decode_values(raw), items)
 
     def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
         """Return only the values at ``value_paths``. Raises the errors of :meth:`parse`."""
@@ -244,6 +259,41 @@ class PageParser:
                 level |= {(*path[:depth], str(at)): value for at, value in enumerate(self.slices.elements(data))}
             level.setdefault(path[: depth + 1], MISSING)
         return level[path]
+
+    def _values_at(
+        self, level: dict[tuple[str, ...], Any], prefix: tuple[str, ...], path: tuple[str, ...]
+    ) -> list[Any]:
+        """Return the values at a path that may have :data:`EVERY`, :data:`MISSING` for one that leads nowhere.
+
+        A value on the way that is neither object nor list is returned itself, so that it is refused.
+        """
+        steps = path[len(prefix) :]
+        if prefix and steps and (data := bytes(level[prefix]))[:1] not in _JSON_STARTS:
+            return [data]
+        if EVERY not in steps:
+            return [self._value_at(level, path)]
+        before = path[: len(prefix) + steps.index(EVERY)]
+        container = self._value_at(level, before)
+        data = b"" if container is MISSING else bytes(container)
+        if data[:1] not in _JSON_STARTS:
+            return [container]
+        if data[:1] == b"[":
+            names = list(map(str, range(len(self.slices.elements(data)))))
+        else:
+            members = self.slices.members(data)
+            names = [EVERY] if EVERY in members else list(members)
+        after = path[len(before) + 1 :]
+        if names:
+            self._value_at(level, (*before, names[0]))  # splits the container
+        return [value for name in names for value in self._values_at(level, (*before, name), (*before, name, *after))]
+
+    def _outer_count(self, level: dict[tuple[str, ...], Any]) -> int:
+        """Return the number of elements that the first :data:`EVERY` stands for."""
+        container = self._value_at(level, self._outer_path)
+        data = b"" if container is MISSING else bytes(container)
+        if data[:1] == b"[":
+            return len(self.slices.elements(data))
+        return len(self.slices.members(data)) if data[:1] == b"{" else 0
 
     def _refuse_dotted_name(self, body: bytes, path: str, label: str) -> None:
         if "." not in path or path.startswith("/"):

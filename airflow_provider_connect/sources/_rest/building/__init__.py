@@ -1,0 +1,1 @@
+"""Rows: columns, keys and duplicates of records."""

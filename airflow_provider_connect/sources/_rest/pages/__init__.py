@@ -1,0 +1,1 @@
+"""Paging: requests of pages, their parts and their end."""
