@@ -45,7 +45,8 @@ fit its column's type, fails the run, unless ``errors_tolerance`` is ``all``. A 
 without ``key_columns``, the tombstones that follow its deletes).
 
 **Limits.** Spark tasks share the offsets (``records_per_task``), at most 64 tasks. A consumer holds about 32 MB of
-fetched records, and a batch has about 8 MB. The position of a stream has room for about 120 partitions.
+fetched records, and a batch has about 8 MB. A stream has room for
+about 10,000 partitions.
 
 **Errors.** Retriable: a broker that does not answer, a topic made again during the run. A person must correct
 credentials, rights and names, and decide on records that were deleted before they were read (``on_lost``).

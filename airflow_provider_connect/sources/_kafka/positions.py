@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.spans import MAX_POSITION_CHARACTERS
+from airflow_provider_connect.stage.spans import MAX_KEPT_CHARACTERS
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NO_OFFSET = "-"
@@ -75,11 +75,11 @@ class Position(NamedTuple):
         """
         text = " ".join(f"{identity}={_offsets_text(self.topics[identity])}" for identity in sorted(self.topics))
         text += f"{_BEFORE_BEGINS}{self.begins}" if self.begins else ""
-        if len(text) > MAX_POSITION_CHARACTERS:
+        if len(text) > MAX_KEPT_CHARACTERS:
             partitions = sum(map(len, self.topics.values()))
             raise ConfigError(
                 f"{len(self.topics)} topics with {partitions} partitions are too many for one stream: their offsets "
-                f"take {len(text)} characters, and a ledger keeps {MAX_POSITION_CHARACTERS}. Share the topics out over "
+                f"take {len(text)} characters, and a ledger keeps {MAX_KEPT_CHARACTERS}. Share the topics out over "
                 "several tasks"
             )
         return text

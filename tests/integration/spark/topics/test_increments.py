@@ -227,6 +227,22 @@ def test_runs_of_a_topic_into_bigquery_and_into_another_topic(
     assert len(newest) == 50, "the cleared first run holds the topic's first fifty records"
 
 
+def test_a_thousand_partitions_are_followed(loads: Loads, topic: Topic) -> None:
+    topic.add_partition(1_000)
+    topic.write(*range(3_000))
+    loads.load("first")
+    topic.write(*range(3_000, 3_100))
+    assert loads.load("second").report.days[0].rows_written == 100
+    assert loads.load("first", clear_number=1).report.days[0].rows_written == 3_000
+    loads.load("third")
+    assert loads.ids() == Counter(range(3_100))
+    notes = list(loads.submit.table.glob("_connect/notes/position-*.json"))
+    assert len(notes) == 2, "a run without records, and a cleared one, end at a position that is known"
+    for note in notes:
+        note.unlink()
+    assert "its note is missing" in loads.refusal()
+
+
 def test_a_topic_of_our_own_sink_is_refused_by_offset(
     loads: Loads, topic: Topic, kafka_target: Any, kafka_connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
