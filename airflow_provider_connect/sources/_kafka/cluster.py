@@ -48,7 +48,10 @@ class Cluster:
         with translate_kafka_errors("listing topics", self._errors):
             names = self._admin.list_topics(timeout=self._timeout_seconds).topics
         pattern = re.compile(options.topics_pattern or "")
-        selected = sorted(name for name in names if pattern.fullmatch(name) and not name.startswith(_INTERNAL))
+        left_out = options.dead_letter_topic
+        selected = sorted(
+            name for name in names if pattern.fullmatch(name) and not name.startswith(_INTERNAL) and name != left_out
+        )
         if not selected:
             raise ConfigError(
                 f"topics_pattern={options.topics_pattern!r} matches none of the cluster's {len(names)} topics that the "

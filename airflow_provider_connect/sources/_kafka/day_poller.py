@@ -38,7 +38,7 @@ class GenerationPoller(RecordPoller, AcceptsParts):
         """
         options = self._options
         cluster = Cluster(self._connection, options.timeout_seconds)
-        names = cluster.topic_names(options)
+        names = self.selected_topics(cluster)
         states = {state.name: state for state in cluster.topic_states(names)}
         entries = read_entries(self._connection, options.ledger_topic or "", options.timeout_seconds)
         partitions: list[InputPartition] = []

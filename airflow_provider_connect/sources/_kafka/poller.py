@@ -18,6 +18,7 @@ from airflow_provider_connect.polling.days import require_begun
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.consumer import open_consumer
+from airflow_provider_connect.sources._kafka.dead_letters import RejectedRecord, send_dead_letters
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
 from airflow_provider_connect.sources._kafka.positions import Position
 from airflow_provider_connect.sources._kafka.published import (
@@ -64,7 +65,25 @@ class RecordPoller(Poller):
 
     def reads_headers(self) -> bool:
         """Return True if the records' headers are needed."""
-        return "headers" in self._options.own_columns
+        return "headers" in self._options.own_columns or self._options.dead_letter_topic is not None
+
+    def selected_topics(self, cluster: Cluster) -> list[str]:
+        """Return the topics to read. Checks the topic of dead letters: a producer would wait for a missing one.
+
+        :raises ConfigError: it does not exist, or no topic is selected.
+        """
+        if self._options.dead_letter_topic is not None:
+            cluster.topic_identities([self._options.dead_letter_topic])
+        return cluster.topic_names(self._options)
+
+    def _send_dead_letters(self, part: InputPartition, rejected_records: Sequence[RejectedRecord]) -> None:
+        options = self._options
+        if options.dead_letter_topic is None or not rejected_records:
+            return
+        stream, task = f"kafka/{options.stream_key}", f"{part.days[0]}/{part.index}"
+        send_dead_letters(
+            self._connection, options.dead_letter_topic, rejected_records, stream, task, options.timeout_seconds
+        )
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a partition's ranges.
@@ -89,6 +108,7 @@ class RecordPoller(Poller):
                 if batch.num_rows:
                     yield day, batch
         self.finish(part, tally)
+        self._send_dead_letters(part, builder.rejected_records)
         self._require_same_topics(ranges)
 
     def _open_readers(self, stack: ExitStack) -> dict[str, ReadJson]:
@@ -130,7 +150,7 @@ class KafkaPoller(RecordPoller, Follows):
         """
         options = self._options
         cluster = Cluster(self._connection, options.timeout_seconds)
-        names = cluster.topic_names(options)
+        names = self.selected_topics(cluster)
         begin = None if after is None else Position.parse(after)
         if to is None:
             states = cluster.topic_states(names, options.transaction_wait_seconds)
