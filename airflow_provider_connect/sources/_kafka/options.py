@@ -70,10 +70,10 @@ class KafkaOptions(Source):
         examples=["shop\\.(orders|items)"],
     )
     zone: ZoneName = Field(default="UTC", description="IANA zone of the runs' days.")
-    read_by: Literal["offset", "generation"] = Field(
+    read_by: Literal["offset", "timestamp", "generation"] = Field(
         default="offset",
-        description="The records of a run: those since the last run (offset), or the newest generation of the run's "
-        "day in topics that a KafkaSink wrote (generation).",
+        description="The records of a run: those since the last run (offset), those whose timestamps lie in the "
+        "run's day (timestamp), or the newest generation of the day in topics that a KafkaSink wrote (generation).",
     )
     published_stream: str = Field(
         default="",
@@ -151,7 +151,7 @@ class KafkaOptions(Source):
 
     @property
     def kind(self) -> SourceKind:
-        """An increment, or by generation a day."""
+        """An increment by offset, else a day."""
         return "increment" if self.read_by == "offset" else "day"
 
     @property
