@@ -190,8 +190,12 @@ class Ledger(ABC):
         return None
 
     def notes(self) -> Sequence[LedgerNote]:
-        """Return all notes of the stream, unordered."""
+        """Return the notes of the stream, unordered, perhaps without those of kind ``position``."""
         return ()
+
+    def position_note(self, note_id: str) -> LedgerNote | None:
+        """Return the note with a long position, or None."""
+        return next((note for note in self.notes() if (note.kind, note.id) == ("position", note_id)), None)
 
     @abstractmethod
     def published(self, day: dt.date, token: str) -> LedgerRow | None:

@@ -93,7 +93,7 @@ class Follows(ABC):
         :param after: position after which the rows begin, or None.
         :param to: position where an earlier load of the day ended, or None.
         :return: ``to`` if given, else the last position. ``after`` without rows. At most
-            :data:`.stage.spans.MAX_POSITION_CHARACTERS` characters, no secret.
+            :data:`.stage.spans.MAX_KEPT_CHARACTERS` characters, no secret.
         :raises ConfigError: the position does not belong to this source.
         :raises RowsLostError: new rows would be skipped.
         """

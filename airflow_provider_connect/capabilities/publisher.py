@@ -117,7 +117,10 @@ class KeepsNotes(ABC):
 
     @abstractmethod
     def note(self, note: LedgerNote) -> None:
-        """Add a note for :meth:`.Ledger.notes`, after ``preflight``. An existing note stays. Safe to repeat."""
+        """Add a note for :meth:`.Ledger.notes` or :meth:`.Ledger.position_note`, after ``preflight``.
+
+        An existing note stays. Safe to repeat.
+        """
 
 
 class InspectsTarget(ABC):

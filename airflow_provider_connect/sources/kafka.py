@@ -21,7 +21,8 @@ The user needs DESCRIBE and READ on the topics. The consumer joins no group and 
 **Days.** A run reads from the offsets where the sink's newest increment ended up to the stable end at its start: the
 records of finished transactions (``read_committed``). The rows get the run's day in ``zone``. A run that is cleared
 reads its own offsets again. What a transaction hides that is open then, the next run reads.
-With ``read_by="generation"`` a run reads its day as a KafkaSink published it last.
+With ``read_by="timestamp"`` a run reads the records whose timestamps lie in its day, with
+``read_by="generation"`` its day as a KafkaSink published it last.
 
 **Rows.** With ``key_columns`` and ``columns`` their fields stand in place of ``kafka_key`` and ``value``
 
@@ -42,10 +43,12 @@ fit its column's type, fails the run, unless ``errors_tolerance`` is ``all``. A 
 **Key.** ``record_key`` is XXH3-128 over topic id, partition and offset. A topic that is made again has another id.
 
 **Counts** in the report: ``rejected`` (records set aside) and ``without_row`` (Debezium's truncations, messages and,
-without ``key_columns``, the tombstones that follow its deletes).
+without ``key_columns``, the tombstones that follow its deletes), ``records_of_day`` (of a generation),
+``without_timestamp`` and, by timestamp, late records.
 
 **Limits.** Spark tasks share the offsets (``records_per_task``), at most 64 tasks. A consumer holds about 32 MB of
-fetched records, and a batch has about 8 MB. The position of a stream has room for about 120 partitions.
+fetched records, and a batch has about 8 MB. A stream has room for
+about 10,000 partitions.
 
 **Errors.** Retriable: a broker that does not answer, a topic made again during the run. A person must correct
 credentials, rights and names, and decide on records that were deleted before they were read (``on_lost``).
@@ -58,8 +61,9 @@ from typing import ClassVar, Self
 
 from pydantic import model_validator
 
-from airflow_provider_connect.capabilities.source import Inspects, NamesColumns
+from airflow_provider_connect.capabilities.source import CountsLate, Inspects, NamesColumns
 from airflow_provider_connect.connection import Connection, Dataset
+from airflow_provider_connect.connector import C
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.polling.findings import Finding
 from airflow_provider_connect.polling.quota.turns import KeyStore
@@ -69,7 +73,7 @@ from airflow_provider_connect.stage.definition import RowRole
 from airflow_provider_connect.window import Day
 
 
-class KafkaSource(KafkaOptions, NamesColumns, Inspects):
+class KafkaSource(KafkaOptions, CountsLate, NamesColumns, Inspects):
     """The records of one or more topics, by offset.
 
     :raises ConfigError: lists all problems of the options.
@@ -104,6 +108,10 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
     def timezone(self) -> str:
         """Option ``zone``."""
         return self.zone
+
+    def capability(self, kind: type[C]) -> C | None:
+        """Return a capability, or None. Only timestamps show late records."""
+        return None if kind is CountsLate and self.read_by != "timestamp" else super().capability(kind)
 
     def column_names(self) -> list[str]:
         """Return the names of all columns."""
@@ -146,10 +154,6 @@ class KafkaSource(KafkaOptions, NamesColumns, Inspects):
 
     def open(self, connection: Connection, context: PollContext) -> Poller:
         """Return the poller."""
-        from airflow_provider_connect.sources._kafka.day_poller import GenerationPoller  # noqa: PLC0415  # too heavy for a DAG file
-        from airflow_provider_connect.sources._kafka.poller import KafkaPoller  # noqa: PLC0415  # too heavy for a DAG file
+        from airflow_provider_connect.sources._kafka.opening import open_poller  # noqa: PLC0415  # too heavy for a DAG file
 
-        if self.read_by == "generation":
-            return GenerationPoller(self, connection)
-
-        return KafkaPoller(self, connection)
+        return open_poller(self, connection)

@@ -25,6 +25,7 @@ from airflow_provider_connect.spark.capabilities.counts import DayCounter
 from airflow_provider_connect.spark.capabilities.deadlines import DaySplitter
 from airflow_provider_connect.spark.capabilities.definitions import DefinitionGuard
 from airflow_provider_connect.spark.capabilities.grouping import DayGrouping
+from airflow_provider_connect.spark.capabilities.positions import PositionKeeper
 from airflow_provider_connect.spark.capabilities.resuming import PlanResumer
 from airflow_provider_connect.spark.context import Executors, Intake, JobContext, Outlet, fingerprint_of, open_stage
 from airflow_provider_connect.spark.days.check import DayChecker
@@ -108,7 +109,9 @@ def make_stager(
     )
     resumer = PlanResumer(context.intake.poller, earlier_attempts)
     planner = DayPlanner(DaySplitter(context.intake, earlier_attempts), resumer, counter)
-    return PolledStager(context.intake, earlier_attempts, planner, PlanPoller(context, executors, budget, resumer))
+    positions = PositionKeeper(context.outlet.publisher, context.job.intent.run)
+    plan_poller = PlanPoller(context, executors, budget, resumer)
+    return PolledStager(context.intake, earlier_attempts, planner, plan_poller, positions)
 
 
 def max_polls(poller: Poller, quota_limit: int) -> int:

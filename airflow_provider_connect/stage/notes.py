@@ -4,6 +4,7 @@
 ``acceptance``  a person has accepted that later days have another definition
 ``alarm``       rows of a followed table may be lost. The stream stands still until the alarm is answered
 ``resumption``  the answer to an alarm: the position from which the stream continues
+``position``    a position that is too long for a span, which has a reference to it
 
 The same fact always has the same id.
 """
@@ -20,8 +21,10 @@ from airflow_provider_connect.stage.definition import StreamDefinition, digest_o
 from airflow_provider_connect.stage.spans import MAX_POSITION_CHARACTERS
 from airflow_provider_connect.wire import Wire
 
-NoteKind = Literal["definition", "acceptance", "alarm", "resumption"]
+NoteKind = Literal["definition", "acceptance", "alarm", "resumption", "position"]
 NOTE_ID = r"^[0-9a-f]{15}$"
+_REFERENCE = "#"
+_POSITION = "position"
 
 
 class LedgerNote(Wire):
@@ -99,6 +102,27 @@ def resumption_note(resumption: Resumption, run: str) -> LedgerNote:
     """Return a note with the answer to an alarm."""
     note_id = digest_of([resumption.alarm, resumption.position, resumption.answers_before])
     return _note("resumption", note_id, run, resumption)
+
+
+def position_note(position: str, run: str) -> LedgerNote:
+    """Return a note with a long position."""
+    noted_at, note_id = dt.datetime.now(dt.UTC), digest_of([_POSITION, position])
+    return LedgerNote(kind="position", id=note_id, noted_at=noted_at, run=run, content={_POSITION: position})
+
+
+def position_reference(note: LedgerNote) -> str:
+    """Return the reference to a note's position, for a span."""
+    return f"{_REFERENCE}{note.id}"
+
+
+def referenced_note(position: str) -> str | None:
+    """Return the id of the note that a span's position refers to, or None if it is the position itself."""
+    return position.removeprefix(_REFERENCE) if position.startswith(_REFERENCE) else None
+
+
+def position_in(note: LedgerNote) -> str:
+    """Return the position in a note."""
+    return str(note.content[_POSITION])
 
 
 def _note(kind: NoteKind, note_id: str, run: str, content: Wire) -> LedgerNote:

@@ -16,6 +16,9 @@ from pydantic import Field
 from airflow_provider_connect.wire import Wire
 
 MAX_POSITION_CHARACTERS = 1_000
+"""Of a position in a span. A longer one stands in a note, and the span has its reference."""
+MAX_KEPT_CHARACTERS = 100_000
+"""Of a position in a note."""
 
 
 class Span(Wire):

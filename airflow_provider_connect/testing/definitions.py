@@ -21,6 +21,7 @@ from airflow_provider_connect.stage.notes import (
     acceptance_note,
     alarm_note,
     definition_note,
+    position_note,
     resumption_note,
 )
 from airflow_provider_connect.testing.bench import (
@@ -238,6 +239,18 @@ class DefinitionCases:
         assert sorted((note.kind, note.id) for note in stored_notes) == sorted(
             [("definition", SIGNUPS.digest), ("definition", VIEWS.digest), ("alarm", ALARM.id)]
         )
+
+    def test_a_long_position_is_read_by_its_id_in_every_process(self, noting: Bench) -> None:
+        """A stream of many partitions could not go on from where it ended."""
+        note = position_note("offset 1 " * 5_000, RUN)
+        assert noting.ledger.position_note(note.id) is None
+        for _ in range(2):
+            noting.note(note)
+        with noting.another_process() as other_publisher:
+            assert other_publisher.ledger.position_note(note.id) == note
+            assert other_publisher.ledger.position_note("0" * 15) is None
+        with noting.another_process(OTHER_KEY) as other_publisher:
+            assert other_publisher.ledger.position_note(note.id) is None
 
     def test_notes_of_one_id_and_two_kinds_are_two(self, noting: Bench) -> None:
         """An id is unique only among notes of one kind."""

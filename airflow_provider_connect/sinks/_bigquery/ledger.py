@@ -45,7 +45,7 @@ from airflow_provider_connect.sinks._bigquery.ledger_rows import (
     upgraded_ledger_sql,
 )
 from airflow_provider_connect.sinks._bigquery.names import distinct_label
-from airflow_provider_connect.sinks._bigquery.notes import read_notes
+from airflow_provider_connect.sinks._bigquery.notes import read_notes, read_position
 from airflow_provider_connect.sinks._bigquery.tables import ensure_table
 from airflow_provider_connect.stage.erase_list import EraseList
 from airflow_provider_connect.stage.notes import LedgerNote
@@ -175,6 +175,10 @@ class BigQueryLedger(Ledger):
     def notes(self) -> list[LedgerNote]:
         """Return the stream's notes. Takes one call, but no query."""
         return read_notes(self.api, self.target, self.key)
+
+    def position_note(self, note_id: str) -> LedgerNote | None:
+        """Return the note with a long position. Takes a query."""
+        return read_position(self.api, self.target, self.key, note_id)
 
     def _read_rows(self, conditions: str, columns: str = LEDGER_COLUMNS) -> list[dict[str, Any]]:
         for source in (self.ledger.sql, upgraded_ledger_sql(self.ledger, MISSING_IN_RECENT)):

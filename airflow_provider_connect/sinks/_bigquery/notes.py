@@ -28,7 +28,7 @@ NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
     ("target", "STRING", "The table written to: project.dataset.table."),
     ("connector", "STRING", "The source's connector."),
     ("stream", "STRING", "The source's own name for the stream."),
-    ("kind", "STRING", "What it notes: definition, acceptance, alarm or resumption."),
+    ("kind", "STRING", "What it notes: definition, acceptance, alarm, resumption or position."),
     ("id", "STRING", "Which of its kind it is: the ledger's column `definition` names definitions by it."),
     ("noted_at", "TIMESTAMP", "When it was noted; for people only."),
     ("run", "STRING", "Who noted it: dag_id/run_id/task_id, or a person's command."),
@@ -38,6 +38,36 @@ NOTE_FIELDS: list[dict[str, Any]] = sink_fields(
 
 def notes_table(target: TableRef) -> TableRef:
     return target.sibling(f"{target.table}__notes")
+
+
+def positions_table(target: TableRef) -> TableRef:
+    """Return the table of long positions: one a run, so that they would make the other notes slow to read."""
+    return target.sibling(f"{target.table}__positions")
+
+
+def table_of(target: TableRef, note: LedgerNote) -> TableRef:
+    return positions_table(target) if note.kind == "position" else notes_table(target)
+
+
+def read_position(api: BigQueryApi, target: TableRef, key: StreamKey, note_id: str) -> LedgerNote | None:
+    """Return the note with a long position, or None. Takes one query."""
+    try:
+        rows, _ = api.query(
+            position_query(target, key, note_id),
+            action=f"read a position of {key} in {positions_table(target).id}",
+            labels={"connect": "ledger"},
+        )
+    except MissingError:
+        return None
+    return _note_of(rows[0]) if rows else None
+
+
+def position_query(target: TableRef, key: StreamKey, note_id: str) -> str:
+    """Return the query for a long position."""
+    values = key_values(target, key) | {"id": literal(note_id)}
+    conditions = " AND ".join(f"{LEDGER}.{name} = {value}" for name, value in values.items())
+    columns = column_list(("kind", "id", "noted_at", "run", "content"), LEDGER)
+    return f"SELECT {columns} FROM {positions_table(target).sql} AS {LEDGER} WHERE {conditions} LIMIT 1"
 
 
 def read_notes(api: BigQueryApi, target: TableRef, key: StreamKey) -> list[LedgerNote]:
@@ -69,12 +99,12 @@ def write_note(api: BigQueryApi, target: TableRef, key: StreamKey, note: LedgerN
     :raises ConfigError: a foreign table, or no rights.
     :raises RetriableError: BigQuery is unavailable.
     """
-    notes = notes_table(target)
+    notes = table_of(target, note)
     ensure_table(
         api,
         notes,
         NOTE_FIELDS,
-        cluster_by=("target", "connector", "stream"),
+        cluster_by=("target", "connector", "stream", *(("id",) if note.kind == "position" else ())),
         description=f"Notes of the ledger of {target.id} that belong to no day. Do not change by hand.",
     )
     action = f"note {note.kind} {note.id} of {key} in {notes.id}"
@@ -94,7 +124,7 @@ def note_statement(target: TableRef, key: StreamKey, note: LedgerNote) -> str:
     same_note = " AND ".join(
         f"{LEDGER}.{name} = {values[name]}" for name in ("target", "connector", "stream", "kind", "id")
     )
-    notes = notes_table(target)
+    notes = table_of(target, note)
     return (
         f"INSERT INTO {notes.sql} ({column_list(values)})\n"
         f"SELECT {', '.join(values.values())} FROM (SELECT 1 AS one) AS connect_one\n"

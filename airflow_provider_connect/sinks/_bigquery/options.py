@@ -31,7 +31,7 @@ MAX_TABLES = 98
 """A transaction changes at most 100 tables, including ledger and rejects
 (https://cloud.google.com/bigquery/docs/transactions#limitations, 2026-11).
 """
-SIBLING_SUFFIXES = ("__ledger", "__rejects", "__erased", "__notes", "__tombstones", "__stage_")
+SIBLING_SUFFIXES = ("__ledger", "__rejects", "__erased", "__notes", "__positions", "__tombstones", "__stage_")
 """Suffixes of the sink's tables next to a target, whose own name never ends with one."""
 _HEAD_CHARS = 200
 

@@ -17,7 +17,7 @@ from airflow_provider_connect.sink import DefinitionInForce, Publish
 from airflow_provider_connect.stage.definition import DIGEST_BITS
 from airflow_provider_connect.stage.erase_list import is_erase_run
 from airflow_provider_connect.stage.manifest import CONTROL_FOLDER
-from airflow_provider_connect.stage.notes import LedgerNote
+from airflow_provider_connect.stage.notes import LedgerNote, NoteKind
 from airflow_provider_connect.stage.storage import Folder
 
 NOTES_FOLDER = f"{CONTROL_FOLDER}/notes"
@@ -78,12 +78,22 @@ def _digest(version: int | None) -> str | None:
 
 
 def read_notes(folder: Folder) -> list[LedgerNote]:
-    """Return the notes beside a table. Skips files that are still written.
+    """Return the notes beside a table but for positions. Skips files that are still written.
 
     :raises ConfigError: a file is not a note.
     """
     names = [file.name for file in folder.files(NOTES_FOLDER) if file.name.endswith(_NOTE)]
-    return [_note(folder, name) for name in names]
+    return [_note(folder, name) for name in names if not name.startswith(_note_name("position", ""))]
+
+
+def read_position(folder: Folder, note_id: str) -> LedgerNote | None:
+    """Return the note with a long position, or None."""
+    name = _note_name("position", note_id) + _NOTE
+    return _note(folder, name) if folder.exists(name) else None
+
+
+def _note_name(kind: NoteKind, note_id: str) -> str:
+    return f"{NOTES_FOLDER}/{kind}-{note_id}"
 
 
 def _note(folder: Folder, name: str) -> LedgerNote:
@@ -98,6 +108,6 @@ def _note(folder: Folder, name: str) -> LedgerNote:
 
 def write_note(folder: Folder, note: LedgerNote) -> None:
     """Write a note beside a table, unless it exists, and flush it to the disk."""
-    name = f"{NOTES_FOLDER}/{note.kind}-{note.id}{_NOTE}"
+    name = _note_name(note.kind, note.id) + _NOTE
     if not folder.exists(name):
         folder.write(name, note.model_dump_json().encode(), durable=True)

@@ -105,6 +105,11 @@ class DeltaLedger(Ledger):
         view = self.view()
         return definitions.read_notes(view.folder) if view.belongs_to_stream else []
 
+    def position_note(self, note_id: str) -> LedgerNote | None:
+        """Return the note with a long position, which has a file of its own."""
+        view = self.view()
+        return definitions.read_position(view.folder, note_id) if view.belongs_to_stream else None
+
     def erased(self) -> EraseList:
         """Return the erase list of the table."""
         view = self.view()

@@ -85,7 +85,11 @@ class KafkaPublisher(
         ledger = self.ledger
         if problems := self._cluster.topics().ensure_ledger_topic(ledger.ledger_topic):
             raise ConfigError("; ".join(problems))
-        if not any((existing.kind, existing.id) == (note.kind, note.id) for existing in ledger.notes()):
+        if note.kind == "position":
+            is_new = ledger.position_note(note.id) is None
+        else:
+            is_new = not any((existing.kind, existing.id) == (note.kind, note.id) for existing in ledger.notes())
+        if is_new:
             ledger.write_record(ledger.note_key(note.kind, note.id), note)
 
     def begin(self, publish: Publish) -> DayPlan:

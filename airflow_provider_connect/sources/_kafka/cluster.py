@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from contextlib import closing
 from typing import TYPE_CHECKING, Literal
 
-from airflow_provider_connect.clients.kafka.connection import make_admin_client
+from airflow_provider_connect.clients.kafka.connection import make_admin_client, make_consumer
 from airflow_provider_connect.clients.kafka.errors import (
     ClientErrors,
     DeniedError,
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
 _INTERNAL = "__"
-_CLEANUP_POLICY = "cleanup.policy"
 _LOOK_SECONDS = 0.2
 Offsets = dict[tuple[str, int], int]
 
@@ -37,6 +37,7 @@ class Cluster:
     """
 
     def __init__(self, connection: Connection, timeout_seconds: float) -> None:
+        self._connection = connection
         self._errors = ClientErrors()
         self._admin: AdminClient = make_admin_client(connection, self._errors)
         self._timeout_seconds = timeout_seconds
@@ -48,7 +49,10 @@ class Cluster:
         with translate_kafka_errors("listing topics", self._errors):
             names = self._admin.list_topics(timeout=self._timeout_seconds).topics
         pattern = re.compile(options.topics_pattern or "")
-        selected = sorted(name for name in names if pattern.fullmatch(name) and not name.startswith(_INTERNAL))
+        left_out = options.dead_letter_topic
+        selected = sorted(
+            name for name in names if pattern.fullmatch(name) and not name.startswith(_INTERNAL) and name != left_out
+        )
         if not selected:
             raise ConfigError(
                 f"topics_pattern={options.topics_pattern!r} matches none of the cluster's {len(names)} topics that the "
@@ -78,20 +82,44 @@ class Cluster:
 
     def compacted_topics(self, names: list[str]) -> set[str]:
         """Return the topics whose cleanup policy compacts. Empty if the user may not see the topics' settings."""
+        return {name for name, policy in self.topic_settings(names, "cleanup.policy").items() if "compact" in policy}
+
+    def topic_settings(self, names: list[str], setting: str) -> dict[str, str]:
+        """Return a setting of each topic, without topics whose settings the user may not see."""
         from confluent_kafka.admin import ConfigResource, ResourceType  # type: ignore[attr-defined]
 
         resources = [ConfigResource(ResourceType.TOPIC, name) for name in names]
         futures = self._admin.describe_configs(resources, request_timeout=self._timeout_seconds)
-        compacted = set()
+        values: dict[str, str] = {}
         for resource, future in futures.items():
             try:
                 with translate_kafka_errors(f"asking for the settings of topic {resource.name!r}", self._errors):
-                    policy = future.result().get(_CLEANUP_POLICY)
+                    entry = future.result().get(setting)
             except DeniedError:
                 continue
-            if policy is not None and "compact" in (policy.value or ""):
-                compacted.add(resource.name)
-        return compacted
+            if entry is not None and entry.value is not None:
+                values[resource.name] = entry.value
+        return values
+
+    def offsets_at(self, keys: list[tuple[str, int]], milliseconds: int) -> Offsets:
+        """Return the first offset of each partition whose timestamp is this time or later, if there is one.
+
+        An admin client returns the same offset for a failed call as for no such record, so a consumer asks.
+        """
+        from confluent_kafka import KafkaException, TopicPartition
+
+        if not keys:
+            return {}
+        with (
+            closing(make_consumer(self._connection, self._errors)) as consumer,
+            translate_kafka_errors("asking for the offsets of a time", self._errors),
+        ):
+            requested = [TopicPartition(topic, number, milliseconds) for topic, number in keys]
+            partitions = consumer.offsets_for_times(requested, timeout=self._timeout_seconds)
+            for partition in partitions:
+                if partition.error is not None:
+                    raise KafkaException(partition.error)
+        return {(one.topic, one.partition): one.offset for one in partitions if one.offset >= 0}
 
     def topic_states(self, names: list[str], wait_seconds: float = 0) -> list[TopicState]:
         """Return the topics with the bounds of their partitions.

@@ -70,10 +70,10 @@ class KafkaOptions(Source):
         examples=["shop\\.(orders|items)"],
     )
     zone: ZoneName = Field(default="UTC", description="IANA zone of the runs' days.")
-    read_by: Literal["offset", "generation"] = Field(
+    read_by: Literal["offset", "timestamp", "generation"] = Field(
         default="offset",
-        description="The records of a run: those since the last run (offset), or the newest generation of the run's "
-        "day in topics that a KafkaSink wrote (generation).",
+        description="The records of a run: those since the last run (offset), those whose timestamps lie in the "
+        "run's day (timestamp), or the newest generation of the day in topics that a KafkaSink wrote (generation).",
     )
     published_stream: str = Field(
         default="",
@@ -129,6 +129,11 @@ class KafkaOptions(Source):
         default="none",
         description="A record that cannot be read fails the run (none), or is set aside and counted (all).",
     )
+    dead_letter_topic: Annotated[str, AfterValidator(_validate_topic)] | None = Field(
+        default=None,
+        description="With errors_tolerance='all': an existing topic that gets the records set aside, with Kafka "
+        "Connect's headers. The user needs DESCRIBE and WRITE on it. A retry sends them again.",
+    )
     max_rejects: int = Field(default=1000, ge=0, description="Number of records of a partition that may be set aside.")
     records_per_task: int = Field(
         default=500_000,
@@ -146,7 +151,7 @@ class KafkaOptions(Source):
 
     @property
     def kind(self) -> SourceKind:
-        """An increment, or by generation a day."""
+        """An increment by offset, else a day."""
         return "increment" if self.read_by == "offset" else "day"
 
     @property
@@ -168,6 +173,7 @@ class KafkaOptions(Source):
 def option_problems(options: KafkaOptions) -> list[str]:
     """Return the problems of options that do not fit together."""
     problems = _topic_problems(options)
+    problems += _reject_problems(options)
     if options.columns and options.value_converter not in FIELD_CONVERTERS:
         problems.append(f"columns: value_converter={options.value_converter!r} gives the column value. Use json")
     if options.key_columns and options.key_converter not in FIELD_CONVERTERS:
@@ -180,6 +186,15 @@ def option_problems(options: KafkaOptions) -> list[str]:
         problems.append(f"columns, key_columns: {', '.join(sorted(both))} would come twice")
     if taken := [name for name in (*options.columns, *options.key_columns) if is_reserved(name)]:
         problems.append(f"columns: {', '.join(taken)} is a name of our own columns. Rename it with a shape")
+    return problems
+
+
+def _reject_problems(options: KafkaOptions) -> list[str]:
+    problems = []
+    if options.dead_letter_topic is not None and options.errors_tolerance == "none":
+        problems.append("dead_letter_topic: set errors_tolerance='all', or the first such record fails the run")
+    if options.dead_letter_topic in (options.topics or ()) and options.dead_letter_topic is not None:
+        problems.append("dead_letter_topic: it cannot be one of the topics")
     return problems
 
 

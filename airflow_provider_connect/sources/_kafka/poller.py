@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import logging
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, closing
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,6 +18,7 @@ from airflow_provider_connect.polling.days import require_begun
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.consumer import open_consumer
+from airflow_provider_connect.sources._kafka.dead_letters import RejectedRecord, send_dead_letters
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
 from airflow_provider_connect.sources._kafka.positions import Position
 from airflow_provider_connect.sources._kafka.published import (
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.polling.tally import Tally
 
+Selector = Callable[[list[Record]], list[Record]]
 _LOG = logging.getLogger("airflow_provider_connect.sources.kafka")
 
 
@@ -55,16 +57,48 @@ class RecordPoller(Poller):
         """Return the schema of the rows. Asks nothing of the cluster."""
         return schema_of(self._options)
 
-    def select(self, part: InputPartition, records: list[Record], tally: Tally) -> list[Record]:
-        """Return the records of a partition that become rows."""
-        return records
+    def selector(self, part: InputPartition, tally: Tally) -> Selector:
+        """Return a function that selects the records of a partition that become rows, called in their order."""
+        return lambda records: records
 
     def finish(self, part: InputPartition, tally: Tally) -> None:
         """Check a partition whose ranges were read to their ends."""
 
     def reads_headers(self) -> bool:
         """Return True if the records' headers are needed."""
-        return "headers" in self._options.own_columns
+        return "headers" in self._options.own_columns or self._options.dead_letter_topic is not None
+
+    def selected_topics(self, cluster: Cluster) -> list[str]:
+        """Return the topics to read. Checks the topic of dead letters: a producer would wait for a missing one.
+
+        :raises ConfigError: it does not exist, or no topic is selected.
+        """
+        if self._options.dead_letter_topic is not None:
+            cluster.topic_identities([self._options.dead_letter_topic])
+        return cluster.topic_names(self._options)
+
+    def require_foreign_topics(self, cluster: Cluster, names: Sequence[str]) -> Sequence[str]:
+        """Check that no KafkaSink wrote the topics. Returns those whose records must show it as well.
+
+        :raises ConfigError: the ledger has days in a topic.
+        """
+        options = self._options
+        if options.ledger_topic is None:
+            return ()
+        compacted = cluster.compacted_topics(list(names))  # the newest record of each key counts there
+        foreign_topics = [name for name in names if name not in compacted]
+        entries = read_entries(self._connection, options.ledger_topic, options.timeout_seconds)
+        require_no_generations(foreign_topics, entries, options.ledger_topic)
+        return foreign_topics
+
+    def _send_dead_letters(self, part: InputPartition, rejected_records: Sequence[RejectedRecord]) -> None:
+        options = self._options
+        if options.dead_letter_topic is None or not rejected_records:
+            return
+        stream, task = f"kafka/{options.stream_key}", f"{part.days[0]}/{part.index}"
+        send_dead_letters(
+            self._connection, options.dead_letter_topic, rejected_records, stream, task, options.timeout_seconds
+        )
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a partition's ranges.
@@ -79,16 +113,18 @@ class RecordPoller(Poller):
         self._require_same_topics(ranges)
         check_first = partial(require_foreign_record, frozenset(part.params.get("foreign_topics", ())))
         with ExitStack() as stack:
+            select = self.selector(part, tally)
             builder = RowBuilder(self._options, self._open_readers(stack))
             reader = stack.enter_context(
                 open_consumer(self._connection, ranges, reads_headers=self.reads_headers(), check_first=check_first)
             )
             for records in reader.read(self._options.timeout_seconds):
                 tally.raw_bytes += sum(len(record.value or b"") + len(record.key or b"") for record in records)
-                batch = builder.build(self.select(part, records, tally), tally)
+                batch = builder.build(select(records), tally)
                 if batch.num_rows:
                     yield day, batch
         self.finish(part, tally)
+        self._send_dead_letters(part, builder.rejected_records)
         self._require_same_topics(ranges)
 
     def _open_readers(self, stack: ExitStack) -> dict[str, ReadJson]:
@@ -130,34 +166,20 @@ class KafkaPoller(RecordPoller, Follows):
         """
         options = self._options
         cluster = Cluster(self._connection, options.timeout_seconds)
-        names = cluster.topic_names(options)
+        names = self.selected_topics(cluster)
         begin = None if after is None else Position.parse(after)
         if to is None:
             states = cluster.topic_states(names, options.transaction_wait_seconds)
             increment = next_increment(states, begin, options.start, options.on_lost)
         else:
             increment = same_increment(cluster.topic_states(names), begin, Position.parse(to), options.start)
-        foreign_topics = self._require_foreign_topics(cluster, names)
+        foreign_topics = self.require_foreign_topics(cluster, names)
         for warning in increment.warnings:
             _LOG.warning("%s", warning)
         with self._lock:
             self._ranges[day] = increment.ranges
             self._foreign_topics = foreign_topics
         return increment.end.text()
-
-    def _require_foreign_topics(self, cluster: Cluster, names: Sequence[str]) -> Sequence[str]:
-        """Check that no KafkaSink wrote the topics. Returns those whose records must show it as well.
-
-        :raises ConfigError: the ledger has days in a topic.
-        """
-        options = self._options
-        if options.ledger_topic is None:
-            return ()
-        compacted = cluster.compacted_topics(list(names))  # the newest record of each key counts there
-        foreign_topics = [name for name in names if name not in compacted]
-        entries = read_entries(self._connection, options.ledger_topic, options.timeout_seconds)
-        require_no_generations(foreign_topics, entries, options.ledger_topic)
-        return foreign_topics
 
     def plan(self, days: Sequence[Day]) -> list[InputPartition]:
         """Return partitions of about ``records_per_task`` offsets. Without :meth:`follow`, all records so far.

@@ -11,11 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.stage.spans import MAX_POSITION_CHARACTERS
+from airflow_provider_connect.stage.spans import MAX_KEPT_CHARACTERS
 
 _DIGITS = "0123456789abcdefghijklmnopqrstuvwxyz"
 _NO_OFFSET = "-"
 _BEFORE_ID = "."
+_ZERO_ID = "A" * 22
+"""128 zero bits in base64: https://cwiki.apache.org/confluence/display/KAFKA/KIP-516%3A+Topic+Identifiers (2026-11)."""
 _BEFORE_BEGINS = "^"
 TopicOffsets = Mapping[int, int]
 """The next offset to read of each partition."""
@@ -25,6 +27,11 @@ def identity_of(name: str, topic_id: str) -> str:
     """Return the identity of a topic: a digest of its name, and the id that the cluster gave it."""
     digest = int.from_bytes(hashlib.blake2b(name.encode(), digest_size=4).digest(), "big")
     return f"{_to_base_36(digest)}{_BEFORE_ID}{topic_id}"
+
+
+def has_topic_id(identity: str) -> bool:
+    """Return False if the cluster gives topics no ids, as brokers did before Kafka 2.8."""
+    return not identity.endswith(f"{_BEFORE_ID}{_ZERO_ID}")
 
 
 def digest_of(begins: Iterable[tuple[str, int, int]]) -> str:
@@ -75,11 +82,11 @@ class Position(NamedTuple):
         """
         text = " ".join(f"{identity}={_offsets_text(self.topics[identity])}" for identity in sorted(self.topics))
         text += f"{_BEFORE_BEGINS}{self.begins}" if self.begins else ""
-        if len(text) > MAX_POSITION_CHARACTERS:
+        if len(text) > MAX_KEPT_CHARACTERS:
             partitions = sum(map(len, self.topics.values()))
             raise ConfigError(
                 f"{len(self.topics)} topics with {partitions} partitions are too many for one stream: their offsets "
-                f"take {len(text)} characters, and a ledger keeps {MAX_POSITION_CHARACTERS}. Share the topics out over "
+                f"take {len(text)} characters, and a ledger keeps {MAX_KEPT_CHARACTERS}. Share the topics out over "
                 "several tasks"
             )
         return text

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError
-from airflow_provider_connect.sources._kafka.positions import Position, digest_of, is_same_name
+from airflow_provider_connect.sources._kafka.positions import Position, digest_of, has_topic_id, is_same_name
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange
 
 Start = Literal["earliest", "latest"]
@@ -64,6 +64,11 @@ def next_increment(topics: Sequence[TopicState], after: Position | None, start: 
     warnings: list[str] = []
     new_begins: list[tuple[str, int, int]] = []
     ends = {} if after is None else {identity: dict(offsets) for identity, offsets in after.topics.items()}
+    if nameless := [topic.name for topic in topics if not has_topic_id(topic.identity)]:
+        warnings.append(
+            f"the brokers give topic {nameless[0]!r} and {len(nameless) - 1} more no id: a topic that is deleted and "
+            "made again is not recognised, and records at offsets that were read in the former topic are lost"
+        )
     for topic in topics:
         losses = [_made_again(topic)] if after is not None and _drop_former(topic, ends) else []
         for number, bounds in sorted(topic.bounds.items()):

@@ -14,6 +14,7 @@ from airflow_provider_connect.capabilities.poller import Follows
 from airflow_provider_connect.errors import ConfigError, Failure
 from airflow_provider_connect.registry import require_capability
 from airflow_provider_connect.spark.attempts import EarlierAttempts
+from airflow_provider_connect.spark.capabilities.positions import PositionKeeper
 from airflow_provider_connect.spark.context import Intake
 from airflow_provider_connect.spark.days.plan import DayPlanner
 from airflow_provider_connect.spark.days.poll import PlanPoller
@@ -31,11 +32,12 @@ class PolledStager:
     earlier_attempts: EarlierAttempts
     planner: DayPlanner
     poller: PlanPoller
+    positions: PositionKeeper
 
     def stage(self, days: DaysToPoll) -> dict[Day, Manifest | Failure]:
         """Poll days, and write their manifests."""
         started, polled_at = time.monotonic(), dt.datetime.now(dt.UTC)
-        spans = {day: span_of(self.intake, day, days) for day in days.days}
+        spans = {day: span_of(self.intake, self.positions, day, days) for day in days.days}
         answers = self.planner.splitter.poll_days(days, self._poll)
         seconds = time.monotonic() - started
         outcomes: dict[Day, Manifest | Failure] = {}
@@ -67,7 +69,7 @@ class PolledStager:
         return manifest
 
 
-def span_of(intake: Intake, day: Day, days: DaysToPoll) -> Span | None:
+def span_of(intake: Intake, positions: PositionKeeper, day: Day, days: DaysToPoll) -> Span | None:
     """Return the span that the run reads for a day: its own earlier span, or the rows after the stream's newest span.
 
     None if the source reads no increments.
@@ -78,7 +80,8 @@ def span_of(intake: Intake, day: Day, days: DaysToPoll) -> Span | None:
         return None
     follower = require_capability(intake.poller, Follows, "its rows are increments")
     try:
-        return next_span(days.newest_rows[day], day.date, days.run, partial(follower.follow, day), days.restart)
+        find_end = partial(positions.follow, partial(follower.follow, day))
+        return next_span(days.newest_rows[day], day.date, days.run, find_end, days.restart)
     except ValueError as error:
         raise ConfigError(
             f"{intake.source.stream_key} {day}: the publish before this one was not an increment, and {error}. "

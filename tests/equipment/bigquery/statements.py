@@ -40,7 +40,13 @@ from airflow_provider_connect.sinks._bigquery.ledger import BigQueryLedger, ensu
 from airflow_provider_connect.sinks._bigquery.ledger_rows import LEDGER_FIELDS, SPAN_FIELD
 from airflow_provider_connect.sinks._bigquery.merge.write_mode import require_write_mode
 from airflow_provider_connect.sinks._bigquery.names import POSITION_COLUMN, TABLE_COLUMN
-from airflow_provider_connect.sinks._bigquery.notes import NOTE_FIELDS, note_statement, notes_table
+from airflow_provider_connect.sinks._bigquery.notes import (
+    NOTE_FIELDS,
+    note_statement,
+    notes_table,
+    position_query,
+    positions_table,
+)
 from airflow_provider_connect.sinks._bigquery.partitions import range_table_advice, row_partition_sql
 from airflow_provider_connect.sinks._bigquery.plan import LedgerStep, PublishPlan, make_publish_plan
 from airflow_provider_connect.sinks._bigquery.preflight import require_no_streamed_rows, require_only_snapshot_rows
@@ -59,7 +65,7 @@ from airflow_provider_connect.sinks._bigquery.target import MARK_FIELDS, Prepare
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.stage.key_digest import RECORD_KEY
 from airflow_provider_connect.stage.manifest import Manifest, PollResult, SeenPublish
-from airflow_provider_connect.stage.notes import LedgerNote
+from airflow_provider_connect.stage.notes import LedgerNote, position_note
 from airflow_provider_connect.stage.spans import Span
 from airflow_provider_connect.window import Day, SourceKind
 from tests.equipment.bigquery.recorder import Recorder
@@ -197,6 +203,7 @@ class World:
             made.table: made.fields,
             erase_list_table(tables.target): LIST_FIELDS,
             notes_table(tables.target): NOTE_FIELDS,
+            positions_table(tables.target): NOTE_FIELDS,
             **{table_ref: [*self.existing, *marks, *spans, *pseudo] for table_ref in plan.changed_tables},
         }
         if made.rejects is not None:
@@ -274,6 +281,9 @@ class World:
         api.queries.append(extend_list_script(**lists, new_list=longer, added_digests=["e'e"]))
         note = LedgerNote(kind="alarm", id="0" * 15, noted_at=NOON, run="r", content={"a": 1})
         api.queries.append(note_statement(tables.target, KEY, note))
+        position = position_note("1,2", "r")
+        api.queries.append(note_statement(tables.target, KEY, position))
+        api.queries.append(position_query(tables.target, KEY, position.id))
         api.answer = {"found": 0}
         count_rejects(api, tables.rejects)
         api.answer = None

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     from airflow_provider_connect.sinks._kafka.options import KafkaOptions
 
-NOTE_KINDS: tuple[NoteKind, ...] = get_args(NoteKind)
+NOTE_KINDS: tuple[NoteKind, ...] = tuple(kind for kind in get_args(NoteKind) if kind != "position")
 
 
 _PATIENCE_SECONDS: dict[OnUndecided, float] = {"wait": float("inf"), "leave": 10.0, "ignore": 0.0}
@@ -142,6 +142,13 @@ class KafkaLedger(SpanLedger):
         }
         values = visible | {key.encode(): value for key, value in hidden_notes.items()}
         return [parse_record(LedgerNote, value, self.ledger_topic) for value in values.values() if value is not None]
+
+    def position_note(self, note_id: str) -> LedgerNote | None:
+        """Return the note with a long position, also if an open transaction hides it."""
+        key = self.note_key("position", note_id)
+        hidden_notes = self.undecided_records(lambda ledger_key: ledger_key == key)
+        value = hidden_notes.get(key) or self.view.counting_value(key.encode())
+        return None if value is None else parse_record(LedgerNote, value, self.ledger_topic)
 
     def days(self) -> DaySet:
         """Return all published days, except days that an open transaction hides for long."""

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from confluent_kafka import TopicPartition
+from confluent_kafka.admin import NewTopic
 from deltalake import DeltaTable
 
 from airflow_provider_connect.connection import Connection
@@ -19,8 +20,10 @@ from airflow_provider_connect.polling.tally import Tally
 from airflow_provider_connect.sources._kafka.poller import KafkaPoller
 from airflow_provider_connect.sources.kafka import KafkaSource
 from airflow_provider_connect.window import Day
+from tests.equipment.kafka.fixtures import records
 from tests.equipment.kafka.loads import COLUMNS, DAY, Loads, Topic
 from tests.equipment.waiting import wait_until
+from tests.standins.kafka_broker import KafkaBroker
 
 pytestmark = pytest.mark.slow
 
@@ -225,6 +228,46 @@ def test_runs_of_a_topic_into_bigquery_and_into_another_topic(
     assert {row["id"] for row in mirrored} == set(range(30))
     newest = [record for record in kafka_target.records() if record.generation == 2]
     assert len(newest) == 50, "the cleared first run holds the topic's first fifty records"
+
+
+def test_unreadable_records_become_dead_letters_with_connect_s_headers(
+    loads: Loads, topic: Topic, broker: KafkaBroker
+) -> None:
+    letters = f"letters-{topic.name}"
+    topic.write(1)
+    topic.producer.produce(topic.name, b'{"id": "one"}', b"k", partition=1, headers=[("trace", b"7")])
+    topic.producer.produce(topic.name, b"no json", b"k", partition=1)
+    assert topic.producer.flush(30) == 0
+    options = {"errors_tolerance": "all", "dead_letter_topic": letters}
+    assert f"topic {letters!r} does not exist" in loads.refusal(**options)
+    for future in topic.admin.create_topics([NewTopic(letters, 1)]).values():
+        future.result(30)
+    assert loads.load(**options).report.days[0].rejected == 2
+    first, second = sorted(records(broker.bootstrap, letters), key=lambda letter: letter.offset)
+    assert (first.key, first.value, second.value) == (b"k", b'{"id": "one"}', b"no json")
+    assert first.headers["trace"] == "7"
+    texts = {name.removeprefix("__connect.errors."): text for name, text in second.headers.items()}
+    assert (texts["topic"], texts["partition"]) == (topic.name, "1")
+    assert int(texts["offset"]) == int(first.headers["__connect.errors.offset"]) + 1
+    assert (texts["stage"], texts["exception.message"]) == ("TASK_POLL", "the value is no JSON object")
+    loads.load(**options)
+    assert len(records(broker.bootstrap, letters)) == 2
+
+
+def test_a_thousand_partitions_are_followed(loads: Loads, topic: Topic) -> None:
+    topic.add_partition(1_000)
+    topic.write(*range(3_000))
+    loads.load("first")
+    topic.write(*range(3_000, 3_100))
+    assert loads.load("second").report.days[0].rows_written == 100
+    assert loads.load("first", clear_number=1).report.days[0].rows_written == 3_000
+    loads.load("third")
+    assert loads.ids() == Counter(range(3_100))
+    notes = list(loads.submit.table.glob("_connect/notes/position-*.json"))
+    assert len(notes) == 2, "a run without records, and a cleared one, end at a position that is known"
+    for note in notes:
+        note.unlink()
+    assert "its note is missing" in loads.refusal()
 
 
 def test_a_topic_of_our_own_sink_is_refused_by_offset(

@@ -243,7 +243,7 @@ def test_options_that_a_template_does_not_support_are_refused(options: dict[str,
 def test_an_events_table_never_has_the_name_of_a_sinks_own_table() -> None:
     tables = BigQuerySink(table="a.mp_{event}").tables
     assert tables is not None
-    for value in ("x__ledger", "x__rejects", "x__erased", "x__notes", "x__tombstones", "x__stage_1"):
+    for value in ("x__ledger", "x__rejects", "x__erased", "x__notes", "x__positions", "x__tombstones", "x__stage_1"):
         assert re.fullmatch(r"mp_x_[a-z]+(_1)?_x[0-9a-f]{10}", tables.folder_name(value))
     assert tables.folder_name("page__view") == "mp_page__view"
 

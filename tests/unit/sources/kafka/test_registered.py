@@ -226,3 +226,13 @@ def test_well_known_types_become_plain_values() -> None:
     assert protobuf_reader(registered(text, "PROTOBUF"))(HEAD + b"\0" + body) == (
         b'{"n":7,"s":{"a":true},"day":"2026-11-02","d":-1.23,"t":"3s","b":"/w==","m":{"true":2}}'
     )
+
+
+def test_texts_of_times_have_every_nanosecond_and_avro_s_nanoseconds_are_numbers() -> None:
+    text = 'import "google/protobuf/timestamp.proto"; message M { optional google.protobuf.Timestamp at = 1; }'
+    at = b"\x08\x80\x01\x10\x95\x9a\xef\x3a"
+    read = protobuf_reader(registered(text, "PROTOBUF"))
+    assert read(HEAD + b"\0" + b"\x0a" + bytes([len(at)]) + at) == b'{"at":"1970-01-01T00:02:08.123456789Z"}'
+    field = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-nanos"}}
+    read_avro, _ = reader(registered({"type": "record", "name": "R", "fields": [field]}))
+    assert read_avro(HEAD + b"\x02") == b'{"at":1}'

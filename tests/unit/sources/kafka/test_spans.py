@@ -18,7 +18,7 @@ from airflow_provider_connect.sources._kafka.spans import (
     same_increment,
 )
 
-ORDERS, ITEMS = identity_of("orders", "AAAAAAAAAAAAAAAAAAAAAA"), identity_of("items", "BBBBBBBBBBBBBBBBBBBBBB")
+ORDERS, ITEMS = identity_of("orders", "AAAAAAAAAAAAAAAAAAAAAQ"), identity_of("items", "BBBBBBBBBBBBBBBBBBBBBB")
 
 
 def topic(*bounds: tuple[int, int, int], name: str = "orders", identity: str = ORDERS) -> TopicState:
@@ -42,8 +42,8 @@ def test_a_position_is_read_as_it_was_written(topics: dict[str, dict[int, int]])
 
 
 def test_a_position_that_no_ledger_can_keep_is_refused() -> None:
-    with pytest.raises(ConfigError, match="1 topics with 400 partitions are too many for one stream"):
-        Position({ORDERS: dict.fromkeys(range(400), 10**9)}).text()
+    with pytest.raises(ConfigError, match="1 topics with 20000 partitions are too many for one stream"):
+        Position({ORDERS: dict.fromkeys(range(20_000), 10**9)}).text()
 
 
 @pytest.mark.parametrize("text", ['{"id": 7}', "7", "a=b=c", "a=!", '{"at":"2026-11-01 10:00:00"}'])
@@ -172,3 +172,9 @@ def test_the_parts_hold_every_offset_once_and_do_not_depend_on_the_order(
     assert all(len({(one.topic, one.partition) for one in part}) == len(part) for part in parts), "one range each"
     total = sum(one.offsets for one in ranges)
     assert all(sum(piece.offsets for piece in part) <= max(size, -(-total // MAX_PARTS)) for part in parts)
+
+
+def test_brokers_without_topic_ids_are_told_of() -> None:
+    nameless = topic((0, 5, 5), identity=identity_of("orders", "A" * 22))
+    assert "the brokers give topic 'orders' and 0 more no id" in read(nameless).warnings[0]
+    assert read(topic((0, 5, 5))).warnings == []

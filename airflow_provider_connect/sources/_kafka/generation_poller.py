@@ -1,4 +1,4 @@
-"""Polls whole days of topics."""
+"""Polls days that a KafkaSink published."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.generations import PublishedDay, published_day
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
-from airflow_provider_connect.sources._kafka.poller import RecordPoller
+from airflow_provider_connect.sources._kafka.poller import RecordPoller, Selector
 from airflow_provider_connect.sources._kafka.published import read_entries
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
 from airflow_provider_connect.sources._kafka.records import Record
@@ -38,7 +38,7 @@ class GenerationPoller(RecordPoller, AcceptsParts):
         """
         options = self._options
         cluster = Cluster(self._connection, options.timeout_seconds)
-        names = cluster.topic_names(options)
+        names = self.selected_topics(cluster)
         states = {state.name: state for state in cluster.topic_states(names)}
         entries = read_entries(self._connection, options.ledger_topic or "", options.timeout_seconds)
         partitions: list[InputPartition] = []
@@ -74,12 +74,16 @@ class GenerationPoller(RecordPoller, AcceptsParts):
             published = self._published[day]
         _require_rows(day, counts.get(_COUNT, 0), published.rows, published.is_exact, published.is_whole)
 
-    def select(self, part: InputPartition, records: list[Record], tally: Tally) -> list[Record]:
-        """Return the records of the newest generation."""
+    def selector(self, part: InputPartition, tally: Tally) -> Selector:
+        """Return the selection of the newest generation. It counts the records."""
         published = PublishedDay.from_params(part.params["selection"])
-        selected = [record for record in records if published.has(record)]
-        tally.counts[_COUNT] += len(selected)
-        return selected
+
+        def select(records: list[Record]) -> list[Record]:
+            selected = [record for record in records if published.has(record)]
+            tally.counts[_COUNT] += len(selected)
+            return selected
+
+        return select
 
     def finish(self, part: InputPartition, tally: Tally) -> None:
         """Check the number of records of a day with one partition."""
