@@ -160,6 +160,8 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "records.outside": "narrowing",
         "records.order": "narrowing",
         "records.at": "condition",
+        "records.format": "reading",
+        "records.delimiter": "reading",
         "request": "condition",
         "bounds": "condition",
         "parent.request": "condition",

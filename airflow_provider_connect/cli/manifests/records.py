@@ -48,6 +48,29 @@ def translate_place(selector: Mapping[str, Any], scope: Scope, path: str) -> dic
     return ({"at": pointer(names)} if names else {}) | options
 
 
+_FORMATS = {
+    "JsonDecoder": "json", "IterableDecoder": "json", "JsonParser": "json", "JsonlDecoder": "json_lines",
+    "JsonLineParser": "json_lines", "CsvDecoder": "csv", "CsvParser": "csv",
+}  # fmt: skip
+
+
+def translate_decoder(decoder: Mapping[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+    """Return the format of the answers. Removes the location of records from one that has only records.
+
+    :raises UntranslatableError: the answers are decoded in another way.
+    """
+    inner = decoder.get("parser") if decoder.get("type") == "CompositeRawDecoder" else decoder
+    kind = str(inner.get("type", "JsonDecoder")) if isinstance(inner, Mapping) else "None"
+    form = _FORMATS.get(kind)
+    if form is None or not isinstance(inner, Mapping):
+        raise UntranslatableError(f"its answers are read by {decoder.get('class_name') or kind!r}")
+    if form == "json":
+        return {}
+    place.clear()
+    delimiter = str(inner.get("delimiter") or ",").replace("\\t", "\t")
+    return {"format": form} | ({"delimiter": delimiter} if form == "csv" and delimiter != "," else {})
+
+
 def translate_columns(stream: Mapping[str, Any], scope: Scope) -> tuple[Columns, dict[str, str]]:
     """Return the columns, and the columns with values of the parent: own name and parent's column."""
     columns = columns_of_schema(_schema(stream.get("schema_loader"), scope))

@@ -13,6 +13,7 @@ from airflow_provider_connect.sources._rest.pages.paging import (
     Total,
     last_record_path,
     names_unique_field,
+    value_paths,
 )
 from airflow_provider_connect.sources._rest.parent_check import parent_problems
 from airflow_provider_connect.sources._rest.placeholders import (
@@ -71,6 +72,16 @@ def _paging_problems(options: RestOptions) -> list[str]:
     elif put is not None and (blocked := _blocked_step(request.body, path_steps(put))) is not None:
         problems.append(f"paging.put: request.body has no object at {blocked!r}. Choose a place inside an object")
     problems += _spread_problems(options)
+    if options.records.format != "json":
+        problems += [
+            f"paging: reads {path!r} in the body, and answers in {options.records.format} have only records. Use a "
+            "header"
+            for path in value_paths(paging)
+        ]
+        if options.count is not None and options.count.request is None and options.count.at is not None:
+            problems.append(
+                f"count.at: answers in {options.records.format} have only records. Use a header or a request"
+            )
     if options.records.order == "newest_first" and getattr(paging, "cap", None) is not None:
         problems.append("paging.cap: needs a listing sorted oldest first, and records.order says 'newest_first'")
     field = last_record_path(paging)

@@ -83,6 +83,17 @@ class Records(Declared):
         description="Location of the list of records. By default the whole answer. * stands for each element of a "
         "list, or each entry of an object: /items/*/rows.",
     )
+    format: Literal["json", "json_lines", "csv"] = Field(
+        default="json",
+        description="Format of the answers. json_lines: one object in each line. csv: a header and lines, whose values "
+        "are texts and null if empty without quotes.",
+    )
+    delimiter: str = Field(
+        default=",",
+        min_length=1,
+        max_length=1,
+        description="Character between the values of a line, with format='csv'.",
+    )
     layout: Layout = Field(
         default="list",
         description="Form of the records there. list: a list of objects. object: one object is one record. map: an "
@@ -145,6 +156,7 @@ class Records(Declared):
     def _fit_together(self) -> Self:
         problems = ["empty_has: requires missing='empty'"] if self.empty_has and self.missing != "empty" else []
         problems += self._newest_by_problems()
+        problems += self._format_problems()
         uses = {"name_field": ("map",), "value_field": ("map", "values")}
         problems += [
             f"{name}: has no effect with layout={self.layout!r}"
@@ -178,6 +190,18 @@ class Records(Declared):
     def keeps_later_version(self) -> bool:
         """True if a later record may replace an earlier one."""
         return self.on_duplicate not in ("fail", "first")
+
+    def _format_problems(self) -> list[str]:
+        if self.format == "json":
+            return ["delimiter: requires format='csv'"] * (self.delimiter != ",")
+        conflicts = {
+            "delimiter: requires format='csv'": self.delimiter != "," and self.format != "csv",
+            "delimiter: a quote or an end of line cannot be one": self.delimiter in '"\r\n',
+            f"at: has no effect with format={self.format!r}": self.at != "",
+            f"layout: has no effect with format={self.format!r}": self.layout != "list",
+            f"missing: has no effect with format={self.format!r}": self.missing != "fail",
+        }
+        return [problem for problem, applies in conflicts.items() if applies]
 
     def _newest_by_problems(self) -> list[str]:
         if not isinstance(self.on_duplicate, NewestBy):

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
 from airflow_provider_connect.sources._rest.pages.answer_form import describe_json, joined_names
+from airflow_provider_connect.sources._rest.pages.line_formats import csv_records, json_line_records
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, suggest_pointer
 from airflow_provider_connect.values.json.slices import JsonSlicer
@@ -188,6 +189,9 @@ class PageParser:
             self._records_path[: self._records_path.index(EVERY)] if self._spreads else self._records_path
         )
         self._layout = _Layout(records)
+        self._format = records.format
+        self._delimiter = records.delimiter
+        self._types = {path_steps(column.at or name)[0]: column.type for name, column in records.columns.items()}
         self._missing = records.missing
         self._empty_has = records.empty_has
         self._value_paths = {path: path_steps(path) for path in value_paths}
@@ -203,6 +207,9 @@ class PageParser:
         :raises SetupError: the page has no records at the declared path, and is no empty page.
         :raises ConfigError: a path is written with dots instead of as a JSON Pointer.
         """
+        if self._format != "json":
+            lines = self._line_records(body, label)
+            return PageParts(lines, _as_json_array(lines), {})
         decoded_page = None if self._fast_decoder is None else self._fast_decoder.decode(body)
         if decoded_page is not None:
             records, raw = decoded_page
@@ -227,6 +234,11 @@ class PageParser:
         records = [record for raw_list in raw_lists for record in self._elements(raw_list, body, label)]
         items = self._outer_count(level) if self._spreads else None
         return PageParts(records, _as_json_array(records), _decode_values(raw), items)
+
+    def _line_records(self, body: bytes, label: str) -> list[Any]:
+        if self._format == "csv":
+            return csv_records(body, self._delimiter, self._types, label)
+        return json_line_records(body, self.slices, label)
 
     def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
         """Return only the values at ``value_paths``. Raises the errors of :meth:`parse`."""

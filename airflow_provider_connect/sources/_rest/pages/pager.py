@@ -39,7 +39,7 @@ class PageFacts(NamedTuple):
     """Properties of a page that decide about the next request.
 
     :param record_count: before duplicates and rejects are dropped. Elements that hold lists of records count instead.
-    :param page_values: values at :func:`paging_value_paths`.
+    :param page_values: values at :func:`.value_paths`.
     :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """
 
@@ -48,16 +48,6 @@ class PageFacts(NamedTuple):
     headers: Mapping[str, str]
     url: str
     last_key: Any = None
-
-
-def paging_value_paths(paging: Paging) -> list[str]:
-    """Return the paths of the page values that the paging uses."""
-    if isinstance(paging, Single):
-        return []
-    paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
-    if isinstance(paging.ends, Flag | Total):
-        paths.append(paging.ends.at)
-    return [path for path in paths if path is not None]
 
 
 class Pager:

@@ -271,6 +271,16 @@ class LastKey(_Paged):
         return self
 
 
+def value_paths(paging: Paging) -> list[str]:
+    """Return the paths of the values in a page's body that the paging uses."""
+    if isinstance(paging, Single):
+        return []
+    paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
+    if isinstance(paging.ends, Flag | Total):
+        paths.append(paging.ends.at)
+    return [path for path in paths if path is not None]
+
+
 def last_record_path(paging: Paging) -> str | None:
     """Return the path of the last record's field that the paging sends, or None."""
     if isinstance(paging, LastKey):

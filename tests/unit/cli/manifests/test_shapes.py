@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -163,6 +164,26 @@ def test_a_child_sends_the_parents_value_as_an_option(tmp_path: Path) -> None:
     router = {"type": "SubstreamPartitionRouter", "parent_stream_configs": [config]}
     child = stream(router=router, schema={"properties": {"id": {"type": "string"}}})
     assert loaded(manifest(parent, child), serve, tmp_path) == ["HAM-0", "HAM-1", "RTM-0", "RTM-1"]
+
+
+CSV_ROWS = b"id;at\n" + b"".join(b"%d;2026-03-01T00:00:00Z\n" % row["id"] for row in ROWS)
+DECODERS: dict[str, tuple[dict[str, Any], bytes]] = {
+    "csv": ({"type": "CsvDecoder", "delimiter": ";"}, CSV_ROWS),
+    "raw csv": ({"type": "CompositeRawDecoder", "parser": {"type": "CsvParser", "delimiter": ";"}}, CSV_ROWS),
+    "json lines": ({"type": "JsonlDecoder"}, b"\n".join(json.dumps(row).encode() for row in ROWS)),
+    "raw json": (
+        {"type": "CompositeRawDecoder", "parser": {"type": "JsonParser"}},
+        json.dumps({"data": ROWS}).encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_answers_in_other_formats_load_whole(kind: str, tmp_path: Path) -> None:
+    decoder, body = DECODERS[kind]
+    tree = manifest(stream())
+    tree["streams"][0]["retriever"]["decoder"] = decoder
+    assert loaded(tree, lambda _: Answer(raw=body), tmp_path) == [row["id"] for row in ROWS]
 
 
 def values_router(field: str, values: Any, **parts: Any) -> dict[str, Any]:
