@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -164,6 +165,18 @@ def test_a_child_sends_the_parents_value_as_an_option(tmp_path: Path) -> None:
     router = {"type": "SubstreamPartitionRouter", "parent_stream_configs": [config]}
     child = stream(router=router, schema={"properties": {"id": {"type": "string"}}})
     assert loaded(manifest(parent, child), serve, tmp_path) == ["HAM-0", "HAM-1", "RTM-0", "RTM-1"]
+
+
+def test_a_page_in_a_form_loads_whole(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        fields = dict(parse_qsl(request.document))
+        assert fields["size"] == "3"
+        return {"data": ROWS[int(fields["from"]) : int(fields["from"]) + 3]}
+
+    strategy = {"type": "OffsetIncrement", "page_size": 3}
+    paginator = paged(strategy, option("from", "body_data"), option("size", "body_data"))
+    tree = manifest(stream(paginator=paginator, requester={"http_method": "POST"}))
+    assert loaded(tree, serve, tmp_path) == [row["id"] for row in ROWS]
 
 
 CSV_ROWS = b"id;at\n" + b"".join(b"%d;2026-03-01T00:00:00Z\n" % row["id"] for row in ROWS)
