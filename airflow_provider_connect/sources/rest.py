@@ -160,6 +160,7 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "records.outside": "narrowing",
         "records.order": "narrowing",
         "records.at": "condition",
+        "records.layout": "reading",
         "records.format": "reading",
         "records.delimiter": "reading",
         "request": "condition",

@@ -23,11 +23,15 @@ def translate_place(selector: Mapping[str, Any], scope: Scope, path: str) -> dic
     extractor = selector.get("extractor") or {}
     if extractor.get("type", "DpathExtractor") != "DpathExtractor":
         raise UntranslatableError(f"records are extracted by {extractor.get('class_name') or extractor.get('type')!r}")
-    if extractor.get("record_expander"):
-        raise UntranslatableError("records are expanded from a list inside each record")
     steps = extractor.get("field_path") or []
     names = [scope.write_text(step, "records") for step in steps] if isinstance(steps, list) else [str(steps)]
     options: dict[str, Any] = {}
+    expander = extractor.get("record_expander") or {}
+    if expander:
+        inner = [scope.write_text(step, "records") for step in expander.get("expand_records_from_field") or ()]
+        names = [*names, *([] if names[-1:] == ["*"] else ["*"]), *inner, *([] if inner[-1:] == ["*"] else ["*"])]
+        if expander.get("remain_original_record"):
+            scope.remarks.gap("records", "fields of the record around the list. Name them in records.outer_fields")
     if names[-1:] == ["*"]:
         scope.remarks.check(
             "records", "the manifest reads each item of a list, or each entry of an object (layout: map)"

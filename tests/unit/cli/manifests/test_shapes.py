@@ -167,6 +167,15 @@ def test_a_child_sends_the_parents_value_as_an_option(tmp_path: Path) -> None:
     assert loaded(manifest(parent, child), serve, tmp_path) == ["HAM-0", "HAM-1", "RTM-0", "RTM-1"]
 
 
+def test_records_that_are_expanded_load_whole(tmp_path: Path) -> None:
+    tree = manifest(stream())
+    extractor = tree["streams"][0]["retriever"]["record_selector"]["extractor"]
+    extractor["record_expander"] = {"type": "RecordExpander", "expand_records_from_field": ["lines", "data"]}
+    answer = {"data": [{"lines": {"data": ROWS[:2]}}, {"lines": {"data": ROWS[2:]}}]}
+    assert options_of(tree)["records"]["at"] == "/data/*/lines/data"
+    assert loaded(tree, lambda _: answer, tmp_path) == [row["id"] for row in ROWS]
+
+
 def test_a_page_in_a_form_loads_whole(tmp_path: Path) -> None:
     def serve(request: Request) -> Any:
         fields = dict(parse_qsl(request.document))
