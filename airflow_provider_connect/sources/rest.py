@@ -32,7 +32,7 @@ extra        ``auth``: kind of credentials: none, basic, bearer, api_key, oauth2
 Credentials belong to the connection, never to the declaration.
 
 **Request.** Path, params, headers, body and form may contain placeholders, such as ``{day.start}``,
-``{day.end:epoch_ms}`` and ``{parent.id}``. Nothing is evaluated.
+``{day.end:epoch_ms}``, ``{parent.id}`` and ``{page.value}``. Nothing is evaluated.
 
 **Days and bounds.** A day is a calendar day of ``zone``. ``bounds`` declares whether the API includes start and end,
 its granularity and its time format. An inclusive end is requested one granularity earlier, so no record is lost or
@@ -160,6 +160,9 @@ class RestSource(RestOptions, HasQuota, Counts, NamesColumns, Inspects, Proposes
         "records.outside": "narrowing",
         "records.order": "narrowing",
         "records.at": "condition",
+        "records.layout": "reading",
+        "records.format": "reading",
+        "records.delimiter": "reading",
         "request": "condition",
         "bounds": "condition",
         "parent.request": "condition",

@@ -75,9 +75,11 @@ class _Paging:
         if part == "params":
             self._request.params.pop(steps[0], None)
             return {"param": steps[0]}
-        if part == "body":
+        if part == "form" and self._request.form is None and self._request.method == "POST":
+            self._request.form = {}
+        if part in ("body", "form"):
             return {"put": pointer(steps)}
-        raise UntranslatableError(f"the page is sent in a {'form' if part == 'form' else 'header'}")
+        raise UntranslatableError("the page is sent in a header")
 
     def _by_cursor(self) -> dict[str, Any]:
         value = read_whole(str(self._strategy.get("cursor_value") or ""))

@@ -23,11 +23,15 @@ def translate_place(selector: Mapping[str, Any], scope: Scope, path: str) -> dic
     extractor = selector.get("extractor") or {}
     if extractor.get("type", "DpathExtractor") != "DpathExtractor":
         raise UntranslatableError(f"records are extracted by {extractor.get('class_name') or extractor.get('type')!r}")
-    if extractor.get("record_expander"):
-        raise UntranslatableError("records are expanded from a list inside each record")
     steps = extractor.get("field_path") or []
     names = [scope.write_text(step, "records") for step in steps] if isinstance(steps, list) else [str(steps)]
     options: dict[str, Any] = {}
+    expander = extractor.get("record_expander") or {}
+    if expander:
+        inner = [scope.write_text(step, "records") for step in expander.get("expand_records_from_field") or ()]
+        names = [*names, *([] if names[-1:] == ["*"] else ["*"]), *inner, *([] if inner[-1:] == ["*"] else ["*"])]
+        if expander.get("remain_original_record"):
+            scope.remarks.gap("records", "fields of the record around the list. Name them in records.outer_fields")
     if names[-1:] == ["*"]:
         scope.remarks.check(
             "records", "the manifest reads each item of a list, or each entry of an object (layout: map)"
@@ -46,6 +50,29 @@ def translate_place(selector: Mapping[str, Any], scope: Scope, path: str) -> dic
     elif not options:
         scope.remarks.check("records", "if the answer holds one object instead of a list, set layout: object")
     return ({"at": pointer(names)} if names else {}) | options
+
+
+_FORMATS = {
+    "JsonDecoder": "json", "IterableDecoder": "json", "JsonParser": "json", "JsonlDecoder": "json_lines",
+    "JsonLineParser": "json_lines", "CsvDecoder": "csv", "CsvParser": "csv",
+}  # fmt: skip
+
+
+def translate_decoder(decoder: Mapping[str, Any], place: dict[str, Any]) -> dict[str, Any]:
+    """Return the format of the answers. Removes the location of records from one that has only records.
+
+    :raises UntranslatableError: the answers are decoded in another way.
+    """
+    inner = decoder.get("parser") if decoder.get("type") == "CompositeRawDecoder" else decoder
+    kind = str(inner.get("type", "JsonDecoder")) if isinstance(inner, Mapping) else "None"
+    form = _FORMATS.get(kind)
+    if form is None or not isinstance(inner, Mapping):
+        raise UntranslatableError(f"its answers are read by {decoder.get('class_name') or kind!r}")
+    if form == "json":
+        return {}
+    place.clear()
+    delimiter = str(inner.get("delimiter") or ",").replace("\\t", "\t")
+    return {"format": form} | ({"delimiter": delimiter} if form == "csv" and delimiter != "," else {})
 
 
 def translate_columns(stream: Mapping[str, Any], scope: Scope) -> tuple[Columns, dict[str, str]]:

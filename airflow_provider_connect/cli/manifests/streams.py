@@ -18,7 +18,12 @@ from airflow_provider_connect.cli.manifests.incremental import (
 )
 from airflow_provider_connect.cli.manifests.paginators import translate_paging
 from airflow_provider_connect.cli.manifests.partitions import StreamDraft, translate_parent, translate_values
-from airflow_provider_connect.cli.manifests.records import translate_columns, translate_key, translate_place
+from airflow_provider_connect.cli.manifests.records import (
+    translate_columns,
+    translate_decoder,
+    translate_key,
+    translate_place,
+)
 from airflow_provider_connect.cli.manifests.remarks import Remarks, UntranslatableError
 from airflow_provider_connect.cli.manifests.requests import translate_request
 from airflow_provider_connect.cli.manifests.rules import translate_errors
@@ -27,7 +32,6 @@ from airflow_provider_connect.cli.manifests.texts import Scope, SecretError
 from airflow_provider_connect.values.json.paths import path_steps
 
 _MAX_PARENTS = 10
-_DECODERS = ("JsonDecoder", "IterableDecoder")
 
 
 def stream_name(text: Any) -> str:
@@ -83,6 +87,7 @@ class StreamTranslator:
         selects_day = time_range is not None and request_bounds(time_range, request)
         paging = translate_paging(retriever.get("paginator"), request, scope)
         place = translate_place(retriever.get("record_selector") or {}, scope, request.path)
+        place |= translate_decoder(retriever.get("decoder") or {}, place)
         draft.columns, parent_columns = translate_columns(stream, scope)
         key = translate_key(stream, draft.columns, parent_columns, scope)
         if "unique" in paging:  # its repeats are noticed by a column
@@ -119,9 +124,6 @@ def _require_simple(retriever: Mapping[str, Any], depth: int) -> None:
         raise UntranslatableError("it creates a job, waits for it and downloads its result")
     if kind != "SimpleRetriever" or not retriever.get("requester"):
         raise UntranslatableError(f"it is read by {retriever.get('class_name') or kind!r}")
-    decoder = retriever.get("decoder") or {}
-    if decoder.get("type", "JsonDecoder") not in _DECODERS:
-        raise UntranslatableError(f"its answers are read by {decoder.get('class_name') or decoder.get('type')!r}")
     if depth > _MAX_PARENTS:
         raise UntranslatableError(f"it has more than {_MAX_PARENTS} levels of parents")
 

@@ -8,15 +8,22 @@ from typing import TYPE_CHECKING, Any
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.sources._rest.credential_guard import credential_problems
 from airflow_provider_connect.sources._rest.pages.paging import (
+    Cursor,
     LastKey,
+    Offset,
+    PageNumber,
     Single,
     Total,
+    destinations,
     last_record_path,
     names_unique_field,
+    sends_value,
+    value_paths,
 )
 from airflow_provider_connect.sources._rest.parent_check import parent_problems
 from airflow_provider_connect.sources._rest.placeholders import (
     bounds_without_granularity,
+    names_page_value,
     requests_a_day,
     single_bound,
 )
@@ -25,12 +32,16 @@ from airflow_provider_connect.values.json.paths import MISSING, path_steps
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sources._rest.options import RestOptions
+    from airflow_provider_connect.sources._rest.request import Request
 
 
 def option_problems(options: RestOptions) -> list[str]:
     """Return one message for each conflict between options."""
     known_columns = options.columns_of_parents.keys() if options.has_parents else None
-    problems = [f"request.{text}" for text in unfillable(options.request, known_columns)]
+    problems = [
+        f"request.{text}"
+        for text in unfillable(options.request, known_columns, has_page_value=sends_value(options.paging))
+    ]
     if options.count is not None and options.count.request is not None:
         problems += [f"count.request.{text}" for text in unfillable(options.count.request, None)]
     problems += parent_problems(options)
@@ -53,7 +64,8 @@ def option_problems(options: RestOptions) -> list[str]:
 def _paging_problems(options: RestOptions) -> list[str]:
     paging, request = options.paging, options.request
     put = getattr(paging, "put", None)
-    names = ("limit_param", "size_param", *(() if put is not None else ("param",)))
+    fills_page = names_page_value(request)
+    names = ("limit_param", "size_param", *(() if put is not None or fills_page else ("param",)))
     paging_params = [getattr(paging, name, None) for name in names]
     problems = [
         f"request.params.{name}: already sent by the paging. Remove it"
@@ -66,11 +78,19 @@ def _paging_problems(options: RestOptions) -> list[str]:
     problems += [f"request: {problem}" for problem in credential_problems(request, paging_names)]
     if options.count is not None and options.count.request is not None:
         problems += [f"count.request: {problem}" for problem in credential_problems(options.count.request, ())]
-    if put is not None and (request.method != "POST" or request.form is not None):
-        problems.append("paging.put: requires request.method='POST' with a body, not a form")
-    elif put is not None and (blocked := _blocked_step(request.body, path_steps(put))) is not None:
-        problems.append(f"paging.put: request.body has no object at {blocked!r}. Choose a place inside an object")
+    problems += _destination_problems(options, fills_page=fills_page)
+    problems += _put_problems(request, put)
     problems += _spread_problems(options)
+    if options.records.format != "json":
+        problems += [
+            f"paging: reads {path!r} in the body, and answers in {options.records.format} have only records. Use a "
+            "header"
+            for path in value_paths(paging)
+        ]
+        if options.count is not None and options.count.request is None and options.count.at is not None:
+            problems.append(
+                f"count.at: answers in {options.records.format} have only records. Use a header or a request"
+            )
     if options.records.order == "newest_first" and getattr(paging, "cap", None) is not None:
         problems.append("paging.cap: needs a listing sorted oldest first, and records.order says 'newest_first'")
     field = last_record_path(paging)
@@ -78,6 +98,42 @@ def _paging_problems(options: RestOptions) -> list[str]:
         problems.append(f"paging: unique=True requires a column of {field!r}, so that repeated values are noticed")
     if not options.has_parents and any(rule.then == "ignore" for rule in options.errors):
         problems.append("errors: 'ignore' requires a parent. Use 'empty' for an answer without records")
+    return problems
+
+
+def _put_problems(request: Request, put: str | None) -> list[str]:
+    if put is None:
+        return []
+    steps = path_steps(put)
+    if request.method != "POST":
+        return ["paging.put: requires request.method='POST' with a body or a form"]
+    if request.form is not None:
+        return ["paging.put: the name of a form's field, which has no inner fields"] if len(steps) != 1 else []
+    blocked = _blocked_step(request.body, steps)
+    if blocked is None:
+        return []
+    return [f"paging.put: request.body has no object at {blocked!r}. Choose a place inside an object"]
+
+
+def _destination_problems(options: RestOptions, *, fills_page: bool) -> list[str]:
+    """Return the problems of the place in the request for the value of a page."""
+    paging, names = options.paging, destinations(options.paging)
+    if fills_page:
+        return [f"paging.{name}: remove it, because the request has {{page.value}}" for name in names]
+    problems = []
+    if isinstance(paging, Cursor | LastKey):
+        if not names:
+            of_cursor = ", 'send_header'" if isinstance(paging, Cursor) else ""
+            problems.append(
+                f"paging: set one of 'param'{of_cursor} and 'put', or {{page.value}} in the request: the place of the "
+                f"{'token' if of_cursor else 'value'} in the next request"
+            )
+        if paging.first_value:
+            problems.append("paging.first_value: requires {page.value} in the request")
+    if isinstance(paging, Offset | PageNumber) and paging.put is None:
+        param_field, size_field = paging.size_fields
+        if getattr(paging, param_field) is None and getattr(paging, size_field) is not None:
+            problems.append(f"paging: set both {param_field} and {size_field}, or neither")
     return problems
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from airflow_provider_connect.clients.http.client import merge_headers
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.counted import CountedApi
 from airflow_provider_connect.polling.dedupe import KeySet
@@ -19,8 +20,8 @@ from airflow_provider_connect.sources._rest.building.rows import PageRows, RowBu
 from airflow_provider_connect.sources._rest.listing_check import EdgeCheck, ListingCheck
 from airflow_provider_connect.sources._rest.options import RestOptions
 from airflow_provider_connect.sources._rest.pages.page_parser import PageParser, PageParts
-from airflow_provider_connect.sources._rest.pages.pager import PageFacts, Pager, paging_value_paths
-from airflow_provider_connect.sources._rest.pages.paging import Single, last_record_path
+from airflow_provider_connect.sources._rest.pages.pager import PageFacts, Pager
+from airflow_provider_connect.sources._rest.pages.paging import Single, last_record_path, value_paths
 from airflow_provider_connect.sources._rest.placeholders import fill_request
 from airflow_provider_connect.stage.rejects import Tolerance
 from airflow_provider_connect.window import Day
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
 _HEAD_START_SECONDS = 0.02
 """Longest wait for the next request before a page is converted: conversion blocks the sending thread."""
+
+_ACCEPTED = {"csv": "text/csv, */*;q=0.5", "json_lines": "application/x-ndjson, */*;q=0.5"}
 
 
 class _Page(NamedTuple):
@@ -67,7 +70,7 @@ class PageReader:
         self._row_tally = tally if row_tally is None else row_tally
         self._has_all_rows = row_tally is None and not options.has_parents  # a single listing has all rows
         self._request_sent = threading.Event()
-        self._parser = PageParser(options.records, paging_value_paths(options.paging))
+        self._parser = PageParser(options.records, value_paths(options.paging))
         self._duplicate_check = DuplicateCheck(options, stack)
         self._edge_check = EdgeCheck.for_options(options, stack)
         selected_day = day if options.snapshot is None else None
@@ -108,9 +111,10 @@ class PageReader:
         self._duplicate_check.start_parent()
         if self._edge_check is not None:
             self._edge_check.start_parent()
-        pager: Pager | None = Pager(
-            options.paging, fill_request(options.request, self._day, options.bounds, parent), options.stream
-        )
+        request = fill_request(options.request, self._day, options.bounds, parent)
+        if accepted := _ACCEPTED.get(options.records.format):
+            request = request._replace(headers=merge_headers({"Accept": accepted}, request.headers))
+        pager: Pager | None = Pager(options.paging, request, options.stream)
         while pager is not None:
             yield from self._listing_batches(pager, parent)
             if self._is_past_day:

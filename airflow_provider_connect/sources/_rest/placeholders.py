@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
+from uuid import uuid4
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, DataError
@@ -18,6 +19,9 @@ from airflow_provider_connect.sources._rest.time_forms import form_problem, is_d
 from airflow_provider_connect.window import Day
 
 DAY_PLACEHOLDERS = ("day.start", "day.end")
+PAGE_PLACEHOLDER = "page.value"
+_PAGE_MARK = f"\ue000{uuid4().hex}\ue001"
+"""Stands for the value of a page in a filled request. Random, so that no value of a parent can equal it."""
 _PLACEHOLDER = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*(?:\.[A-Za-z0-9_]*)+)(?::([^{}]*))?\}")
 _NAME_ALONE = re.compile(r"\{([A-Za-z_][A-Za-z0-9_]*)(?::[^{}]*)?\}")
 _NEAR_MISS = re.compile(r"\{[\s$]*(?:day|parent)\s*[.:][^{}]*\}?")
@@ -44,7 +48,7 @@ def fill_text(text: str, fill: Filler, *, is_path: bool = False) -> str:
 
     :param is_path: quote each value, so that it stays one path segment.
     """
-    return _PLACEHOLDER.sub(lambda match: _quoted(str(fill(Placeholder(match[1], match[2]))), is_path), text)
+    return _PLACEHOLDER.sub(lambda match: _quoted(str(fill(Placeholder(match[1], match[2]))), is_path=is_path), text)
 
 
 def fill_value(value: Any, fill: Filler) -> Any:
@@ -76,20 +80,24 @@ def request_placeholders(request: Request) -> list[Placeholder]:
     return [placeholder for _, text in request_texts(request) for placeholder in placeholders_in(text)]
 
 
-def placeholder_problems(request: Request, parent_column_names: Collection[str] | None) -> list[str]:
+def placeholder_problems(
+    request: Request, parent_column_names: Collection[str] | None, *, has_page_value: bool = False
+) -> list[str]:
     """Return a message for every unknown or malformed placeholder.
 
     :param parent_column_names: None without a parent.
+    :param has_page_value: the paging sends a value.
     """
+    page_names = [PAGE_PLACEHOLDER] if has_page_value else []
     return [
         problem
         for location, text in request_texts(request)
-        for problem in _problems_of(location, text, parent_column_names)
+        for problem in _problems_of(location, text, parent_column_names, page_names)
     ]
 
 
-def _problems_of(location: str, text: str, parent: Collection[str] | None) -> list[str]:
-    known_names = [*DAY_PLACEHOLDERS, *(f"parent.{name}" for name in parent or ())]
+def _problems_of(location: str, text: str, parent: Collection[str] | None, page_names: list[str]) -> list[str]:
+    known_names = [*DAY_PLACEHOLDERS, *page_names, *(f"parent.{name}" for name in parent or ())]
     problems = []
     for name, form in placeholders_in(text):
         if name not in known_names:
@@ -132,8 +140,8 @@ def _texts_of(location: str, value: Any) -> Iterator[tuple[str, str]]:
             yield from _texts_of(f"{location}.{index}", item)
 
 
-def _quoted(text: str, is_path: bool) -> str:  # noqa: FBT001
-    if not is_path:
+def _quoted(text: str, *, is_path: bool) -> str:
+    if not is_path or text == _PAGE_MARK:
         return text
     # A step of only dots would mean the parent folder, even if quoted.
     return text.replace(".", "%2E") if text in (".", "..") else quote(text, safe="")
@@ -163,6 +171,8 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
     """
 
     def fill(placeholder: Placeholder) -> str | int:
+        if placeholder.name == PAGE_PLACEHOLDER:
+            return _PAGE_MARK
         if placeholder.name in DAY_PLACEHOLDERS:
             return day_bound(day, _EDGES[placeholder.name], bounds, placeholder.format).value
         value = parent_values[placeholder.name.removeprefix(PARENT_PREFIX)]
@@ -184,6 +194,40 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
         form=None if request.form is None else {name: fill_text(value, fill) for name, value in request.form.items()},
         spaces=request.spaces,
     )
+
+
+def fill_page(request: FilledRequest, value: Any) -> FilledRequest:
+    """Return a request with the value of a page. A text in the body that is only the placeholder becomes the value."""
+    text = str(value)
+
+    def fill(part: Any) -> Any:
+        if isinstance(part, str):
+            return value if part == _PAGE_MARK else part.replace(_PAGE_MARK, text)
+        if isinstance(part, dict):
+            return {name: fill(item) for name, item in part.items()}
+        return [fill(item) for item in part] if isinstance(part, list) else part
+
+    return request._replace(
+        path=request.path.replace(_PAGE_MARK, _quoted(text, is_path=True)),
+        params=tuple((name, item.replace(_PAGE_MARK, text)) for name, item in request.params),
+        headers={name: item.replace(_PAGE_MARK, text) for name, item in request.headers.items()},
+        body=fill(request.body),
+        form=None
+        if request.form is None
+        else {name: item.replace(_PAGE_MARK, text) for name, item in request.form.items()},
+    )
+
+
+def has_page_value(request: FilledRequest) -> bool:
+    """Return True if a filled request waits for the value of a page."""
+    texts = [request.path, *(text for _, text in request.params), *request.headers.values()]
+    texts += [text for _, text in (*_texts_of("body", request.body), *_texts_of("form", request.form))]
+    return any(_PAGE_MARK in text for text in texts)
+
+
+def names_page_value(request: Request) -> bool:
+    """Return True if a request has ``{page.value}``."""
+    return any(placeholder.name == PAGE_PLACEHOLDER for placeholder in request_placeholders(request))
 
 
 def _fill_path(path: str, fill: Filler) -> str:

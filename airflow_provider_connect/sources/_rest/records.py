@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
@@ -83,6 +83,17 @@ class Records(Declared):
         description="Location of the list of records. By default the whole answer. * stands for each element of a "
         "list, or each entry of an object: /items/*/rows.",
     )
+    format: Literal["json", "json_lines", "csv"] = Field(
+        default="json",
+        description="Format of the answers. json_lines: one object in each line. csv: a header and lines, whose values "
+        "are texts and null if empty without quotes.",
+    )
+    delimiter: str = Field(
+        default=",",
+        min_length=1,
+        max_length=1,
+        description="Character between the values of a line, with format='csv'.",
+    )
     layout: Layout = Field(
         default="list",
         description="Form of the records there. list: a list of objects. object: one object is one record. map: an "
@@ -95,6 +106,20 @@ class Records(Declared):
         default="value",
         min_length=1,
         description="Field that receives a value that is not an object, with layout='map' or 'values'.",
+    )
+    outer_fields: dict[str, FieldPath] = Field(
+        default_factory=dict,
+        examples=[{"order_id": "/orders/*/id"}],
+        description="Fields of the elements around a list, which its records receive: name and location, with the same "
+        "* as at.",
+    )
+    position_field: str | None = Field(
+        default=None, min_length=1, description="Field that receives a record's position in its list, with * in at."
+    )
+    count_at: FieldPath | None = Field(
+        default=None,
+        examples=["/orders/*/line_count"],
+        description="Location of a list's number of records, with * in at. A list of another length fails the page.",
     )
     missing: Literal["fail", "empty"] = Field(
         default="fail",
@@ -145,6 +170,8 @@ class Records(Declared):
     def _fit_together(self) -> Self:
         problems = ["empty_has: requires missing='empty'"] if self.empty_has and self.missing != "empty" else []
         problems += self._newest_by_problems()
+        problems += self._format_problems()
+        problems += self._outer_problems()
         uses = {"name_field": ("map",), "value_field": ("map", "values")}
         problems += [
             f"{name}: has no effect with layout={self.layout!r}"
@@ -178,6 +205,34 @@ class Records(Declared):
     def keeps_later_version(self) -> bool:
         """True if a later record may replace an earlier one."""
         return self.on_duplicate not in ("fail", "first")
+
+    def _outer_problems(self) -> Iterator[str]:
+        steps = path_steps(self.at)
+        paths = self.outer_fields | ({} if self.count_at is None else {"count_at": self.count_at})
+        if "*" not in steps:
+            if paths or self.position_field is not None:
+                yield "outer_fields, position_field, count_at: require a step '*' in at"
+            return
+        for name, path in paths.items():
+            shared = path_steps(path)
+            last = max((at for at, step in enumerate(shared) if step == "*"), default=-1)
+            if last < 0 or shared[: last + 1] != steps[: last + 1]:
+                option = name if name == "count_at" else f"outer_fields.{name}"
+                yield f"{option}: must begin like at, up to a step '*'"
+        if self.position_field in self.outer_fields:
+            yield "position_field: outer_fields has the same name"
+
+    def _format_problems(self) -> list[str]:
+        if self.format == "json":
+            return ["delimiter: requires format='csv'"] * (self.delimiter != ",")
+        conflicts = {
+            "delimiter: requires format='csv'": self.delimiter != "," and self.format != "csv",
+            "delimiter: a quote or an end of line cannot be one": self.delimiter in '"\r\n',
+            f"at: has no effect with format={self.format!r}": self.at != "",
+            f"layout: has no effect with format={self.format!r}": self.layout != "list",
+            f"missing: has no effect with format={self.format!r}": self.missing != "fail",
+        }
+        return [problem for problem, applies in conflicts.items() if applies]
 
     def _newest_by_problems(self) -> list[str]:
         if not isinstance(self.on_duplicate, NewestBy):

@@ -34,7 +34,7 @@ class OrderCheck:
         """Forget the records of the last listing."""
         self._oldest: int | None = None
         self.is_past_day = False
-        """True once a page has only records from before the day. One such page confirms that no newer record follows."""
+        """True once a page has only records from before the day, which confirms that no newer record follows."""
 
     def add(self, times: pa.Array, label: str) -> None:
         """Check the times of a page's records. Records without one are skipped.

@@ -7,114 +7,18 @@ refuses by a slower reader, so that only the affected record fails.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Iterable, Mapping
+from functools import partial
 from typing import Any, NamedTuple
 
 from airflow_provider_connect.errors import ConfigError, RetriableError, SetupError
 from airflow_provider_connect.sources._rest.pages.answer_form import describe_json, joined_names
+from airflow_provider_connect.sources._rest.pages.fast_pages import EVERY, FastPageDecoder
+from airflow_provider_connect.sources._rest.pages.line_formats import csv_records, json_line_records
+from airflow_provider_connect.sources._rest.pages.outer_fields import OuterFields
 from airflow_provider_connect.sources._rest.records import Records
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, suggest_pointer
 from airflow_provider_connect.values.json.slices import JsonSlicer
-
-_Attributes = tuple[str, ...]
-EVERY = "*"
-"""Step of ``records.at`` that stands for each element of a list, or each entry of an object without such a field."""
-
-
-class FastPageDecoder:
-    """Decodes a page of the declared form in one call.
-
-    :param records_attributes: lead from the decoded page down to the records.
-    :param value_attributes: lead to each other value, by path.
-    """
-
-    def __init__(self, page: Any, records_attributes: _Attributes, value_attributes: Mapping[str, _Attributes]) -> None:
-        import msgspec
-
-        self._page = msgspec.json.Decoder(page)
-        self._records = records_attributes
-        self._value_paths = value_attributes
-        self._malformed = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
-
-    @classmethod
-    def for_paths(
-        cls, records_path: tuple[str, ...], value_paths: Mapping[str, tuple[str, ...]]
-    ) -> FastPageDecoder | None:
-        """Return a decoder. None if a path may lead through a list, or contains another."""
-        import msgspec
-
-        if not records_path:
-            return None if value_paths else cls(list[msgspec.Raw], (), {})
-        paths = {records_path, *value_paths.values()}
-        if any(step.isdigit() or step == EVERY for path in paths for step in path) or any(
-            prefix == longer_path[: len(prefix)]
-            for prefix in paths
-            for longer_path in paths
-            if prefix is not longer_path
-        ):
-            return None
-        if records_path in value_paths.values():
-            return None
-        try:
-            page = _page_type(records_path, paths)
-        except ValueError:  # a name that msgspec does not support
-            return None
-        return cls(
-            page,
-            _attributes(records_path, paths),
-            {name: _attributes(path, paths) for name, path in value_paths.items()},
-        )
-
-    def decode(self, body: bytes) -> tuple[list[Any], dict[str, Any]] | None:
-        """Return records and other values, still encoded. None if the page has another form."""
-        try:
-            page = self._page.decode(body)
-        except self._malformed:
-            return None
-        records = _nested_attribute(page, self._records)
-        if records is None:
-            return None
-        raw = {path: _nested_attribute(page, attributes) for path, attributes in self._value_paths.items()}
-        return records, {path: MISSING if value is None else value for path, value in raw.items()}
-
-
-def _page_type(records: tuple[str, ...], paths: Collection[tuple[str, ...]], depth: int = 0) -> Any:
-    import msgspec
-
-    names = _names(paths, depth)
-    fields: list[tuple[str, Any, None]] = []
-    for number, name in enumerate(names):
-        inner_paths = [path for path in paths if path[depth] == name]
-        if inner_paths == [records] and len(records) == depth + 1:
-            kind: Any = list[msgspec.Raw]
-        elif len(inner_paths[0]) == depth + 1:
-            kind = msgspec.Raw
-        else:
-            kind = _page_type(records, inner_paths, depth + 1) | None
-        fields.append((f"f{number}", kind, None))
-    renamed = {f"f{number}": name for number, name in enumerate(names)}
-    return msgspec.defstruct("Page", fields, rename=renamed.get, gc=False)
-
-
-def _names(paths: Collection[tuple[str, ...]], depth: int) -> list[str]:
-    return sorted({path[depth] for path in paths})
-
-
-def _attributes(path: tuple[str, ...], paths: Collection[tuple[str, ...]]) -> _Attributes:
-    attributes = []
-    for depth, name in enumerate(path):
-        siblings = [candidate for candidate in paths if candidate[:depth] == path[:depth]]
-        attributes.append(f"f{_names(siblings, depth).index(name)}")
-    return tuple(attributes)
-
-
-def _nested_attribute(page: Any, attributes: _Attributes) -> Any:
-    for attribute in attributes:
-        if page is None:
-            return None
-        page = getattr(page, attribute)
-    return page
-
 
 _SPACE = b" \t\r\n"
 _JSON_STARTS = (b"{", b"[")
@@ -188,6 +92,10 @@ class PageParser:
             self._records_path[: self._records_path.index(EVERY)] if self._spreads else self._records_path
         )
         self._layout = _Layout(records)
+        self._outer_fields = OuterFields(records)
+        self._format = records.format
+        self._delimiter = records.delimiter
+        self._types = {path_steps(column.at or name)[0]: column.type for name, column in records.columns.items()}
         self._missing = records.missing
         self._empty_has = records.empty_has
         self._value_paths = {path: path_steps(path) for path in value_paths}
@@ -203,6 +111,9 @@ class PageParser:
         :raises SetupError: the page has no records at the declared path, and is no empty page.
         :raises ConfigError: a path is written with dots instead of as a JSON Pointer.
         """
+        if self._format != "json":
+            lines = self._line_records(body, label)
+            return PageParts(lines, _as_json_array(lines), {})
         decoded_page = None if self._fast_decoder is None else self._fast_decoder.decode(body)
         if decoded_page is not None:
             records, raw = decoded_page
@@ -214,19 +125,29 @@ class PageParser:
         try:
             # Each level of the path is split once, for the records and the other values.
             level: dict[tuple[str, ...], Any] = {(): body}
-            raw_lists = self._values_at(level, (), self._records_path)
+            places = self._values_at(level, (), self._records_path)
+            outer_values = [self._outer_fields.values_for(place, partial(self._value_at, level)) for place, _ in places]
             raw = {path: self._value_at(level, value_steps) for path, value_steps in self._value_paths.items()}
         except (ValueError, RecursionError):  # the error's text would quote the page
             raise _unreadable_error(label, body) from None
-        lacks_records = raw_lists == [MISSING] and self._value_at(level, self._outer_path) is MISSING
+        lacks_records = [value for _, value in places] == [MISSING] and self._value_at(
+            level, self._outer_path
+        ) is MISSING
         for path in (self._at, *self._value_paths):
             if lacks_records if path == self._at else raw[path] is MISSING:
                 self._refuse_dotted_name(body, path, label)
         if lacks_records and self._missing == "empty":
             self._require_empty_page(body, label, lacks_all=is_announced and all(v is MISSING for v in raw.values()))
-        records = [record for raw_list in raw_lists for record in self._elements(raw_list, body, label)]
+        all_records: list[Any] = []
+        for (_, raw_list), values in zip(places, outer_values, strict=True):
+            all_records += self._outer_fields.add(self._elements(raw_list, body, label), values, self.slices, label)
         items = self._outer_count(level) if self._spreads else None
-        return PageParts(records, _as_json_array(records), _decode_values(raw), items)
+        return PageParts(all_records, _as_json_array(all_records), _decode_values(raw), items)
+
+    def _line_records(self, body: bytes, label: str) -> list[Any]:
+        if self._format == "csv":
+            return csv_records(body, self._delimiter, self._types, label)
+        return json_line_records(body, self.slices, label)
 
     def parse_values(self, body: bytes, label: str) -> dict[str, Any]:
         """Return only the values at ``value_paths``. Raises the errors of :meth:`parse`."""
@@ -262,21 +183,22 @@ class PageParser:
 
     def _values_at(
         self, level: dict[tuple[str, ...], Any], prefix: tuple[str, ...], path: tuple[str, ...]
-    ) -> list[Any]:
-        """Return the values at a path that may have :data:`EVERY`, :data:`MISSING` for one that leads nowhere.
+    ) -> list[tuple[tuple[str, ...], Any]]:
+        """Return each place of a path that may have :data:`EVERY`, with its value.
 
-        A value on the way that is neither object nor list is returned itself, so that it is refused.
+        The value is :data:`MISSING` for a path that leads nowhere. A value on the way that is neither object nor list
+        is returned itself, so that it is refused.
         """
         steps = path[len(prefix) :]
         if prefix and steps and (data := bytes(level[prefix]))[:1] not in _JSON_STARTS:
-            return [data]
+            return [(path, data)]
         if EVERY not in steps:
-            return [self._value_at(level, path)]
+            return [(path, self._value_at(level, path))]
         before = path[: len(prefix) + steps.index(EVERY)]
         container = self._value_at(level, before)
         data = b"" if container is MISSING else bytes(container)
         if data[:1] not in _JSON_STARTS:
-            return [container]
+            return [(path, container)]
         if data[:1] == b"[":
             names = list(map(str, range(len(self.slices.elements(data)))))
         else:
@@ -285,7 +207,7 @@ class PageParser:
         after = path[len(before) + 1 :]
         if names:
             self._value_at(level, (*before, names[0]))  # splits the container
-        return [value for name in names for value in self._values_at(level, (*before, name), (*before, name, *after))]
+        return [place for name in names for place in self._values_at(level, (*before, name), (*before, name, *after))]
 
     def _outer_count(self, level: dict[tuple[str, ...], Any]) -> int:
         """Return the number of elements that the first :data:`EVERY` stands for."""

@@ -25,7 +25,7 @@ from airflow_provider_connect.sources._rest.pages.paging import (
     Total,
 )
 from airflow_provider_connect.sources._rest.pages.total_check import BeyondTotal
-from airflow_provider_connect.sources._rest.placeholders import FilledRequest
+from airflow_provider_connect.sources._rest.placeholders import FilledRequest, fill_page, has_page_value
 from airflow_provider_connect.values.json.paths import MISSING, path_steps, put_at
 
 MAX_EMPTY_PAGES = 10
@@ -39,7 +39,7 @@ class PageFacts(NamedTuple):
     """Properties of a page that decide about the next request.
 
     :param record_count: before duplicates and rejects are dropped. Elements that hold lists of records count instead.
-    :param page_values: values at :func:`paging_value_paths`.
+    :param page_values: values at :func:`.value_paths`.
     :param last_key: value in the last record at :func:`.last_record_path`, or None.
     """
 
@@ -48,16 +48,6 @@ class PageFacts(NamedTuple):
     headers: Mapping[str, str]
     url: str
     last_key: Any = None
-
-
-def paging_value_paths(paging: Paging) -> list[str]:
-    """Return the paths of the page values that the paging uses."""
-    if isinstance(paging, Single):
-        return []
-    paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
-    if isinstance(paging.ends, Flag | Total):
-        paths.append(paging.ends.at)
-    return [path for path in paths if path is not None]
 
 
 class Pager:
@@ -74,6 +64,7 @@ class Pager:
         self._last_key: Any = None
         self._paging = paging
         self._request = request
+        self._fills_page = has_page_value(request)
         self._label = label
         self._page_count = self._record_count = self._largest_page = self._empty_page_count = self._offset = 0
         self._beyond: BeyondTotal | None = None
@@ -100,22 +91,30 @@ class Pager:
         label = f"{self._label}, page {self._page_count + 1}"
         if token is not None and isinstance(paging, LinkHeader | NextLink):
             # The link has its own query. Our params would be in it twice.
-            return self._build_call(
-                self._resolve_link(token, keeps_host=paging.keep_host), (), request.headers, request.body, label
-            )
-        params, headers, body = list(request.params), dict(request.headers), request.body
+            link = self._resolve_link(token, keeps_host=paging.keep_host)
+            return self._build_call(request._replace(path=link, params=()), label)
         if isinstance(paging, Offset | PageNumber):
             token = token or str(paging.first)
-            params += paging.size_params
-        if token is None or isinstance(paging, Single | LinkHeader | NextLink):
-            return self._build_call(request.path, tuple(params), headers, body, label)
+            request = request._replace(params=(*request.params, *paging.size_params))
+        if self._fills_page and isinstance(paging, Offset | PageNumber | Cursor | LastKey):
+            first_value = "" if isinstance(paging, Offset | PageNumber) else paging.first_value
+            request = fill_page(request, first_value if token is None else self._typed(token))
+        elif token is not None and not isinstance(paging, Single | LinkHeader | NextLink):
+            request = self._with_token(request, paging, token)
+        return self._build_call(request, label)
+
+    def _with_token(
+        self, request: FilledRequest, paging: Offset | PageNumber | Cursor | LastKey, token: str
+    ) -> FilledRequest:
+        if paging.put is not None and request.form is not None:
+            return request._replace(form={**request.form, path_steps(paging.put)[0]: token})
         if paging.put is not None:
-            body = put_at(body, path_steps(paging.put), self._typed(token))
-        elif paging.param is not None:
-            params.append((paging.param, token))
-        elif isinstance(paging, Cursor) and paging.send_header is not None:
-            headers = merge_headers(headers, {paging.send_header: token})
-        return self._build_call(request.path, tuple(params), headers, body, label)
+            return request._replace(body=put_at(request.body, path_steps(paging.put), self._typed(token)))
+        if paging.param is not None:
+            return request._replace(params=(*request.params, (paging.param, token)))
+        if isinstance(paging, Cursor) and paging.send_header is not None:
+            return request._replace(headers=merge_headers(request.headers, {paging.send_header: token}))
+        return request
 
     def _typed(self, token: str) -> Any:
         """Return a token for a JSON body: computed ones as numbers, others as they came."""
@@ -134,21 +133,16 @@ class Pager:
         except ValueError:
             raise self._page_error("has a link to a next page with an invalid address") from None
 
-    def _build_call(
-        self, url: str, params: tuple[tuple[str, str], ...], headers: dict[str, str], body: Any, label: str
-    ) -> Call:
-        request = self._request
-        encoded_body = (
-            form_body(request.form) if request.form is not None else None if body is None else json_body(body)
-        )
+    def _build_call(self, request: FilledRequest, label: str) -> Call:
+        body = None if request.body is None else json_body(request.body)
         is_stable = isinstance(self._paging, Single) or self._paging.stable or not self._page_count
         return Call(
-            url,
+            request.path,
             method=request.method,
-            params=params,
+            params=request.params,
             spaces=request.spaces,
-            headers=headers,
-            body=encoded_body,
+            headers=request.headers,
+            body=body if request.form is None else form_body(request.form),
             is_repeatable=is_stable,
             about=label,
         )

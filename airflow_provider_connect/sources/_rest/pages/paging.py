@@ -114,8 +114,10 @@ _KEEP_HOST = Field(
     "name it by another host.",
 )
 _PUT = Field(
-    default=None, description="Location of the value in the POST body, instead of a query parameter. A number there."
+    default=None,
+    description="Location of the value in the POST body or form, instead of a query parameter. A number in a body.",
 )
+_FIRST_VALUE = Field(default="", description="Text for {page.value} in the request of the first page.")
 _ENDS = Field(description="Rule that detects the last page.")
 
 
@@ -195,14 +197,15 @@ class Cursor(_Listing):
     param: str | None = Field(default=None, description="Query parameter for the token.")
     send_header: str | None = Field(default=None, description="Request header for the token.")
     put: FieldPath | None = Field(
-        default=None, description="Location of the token in the POST body. The first page's body has none."
+        default=None, description="Location of the token in the POST body or form. The first page's body has none."
     )
+    first_value: str = _FIRST_VALUE
 
     @model_validator(mode="after")
     def _has_origin_and_destination(self) -> Self:
         if (self.at is None) == (self.header is None):
             raise ValueError("set either 'at' or 'header': the place of the token in the answer")
-        if sum(destination is not None for destination in (self.param, self.send_header, self.put)) != 1:
+        if sum(destination is not None for destination in (self.param, self.send_header, self.put)) > 1:
             raise ValueError("set one of 'param', 'send_header' and 'put': the place of the token in the next request")
         return self
 
@@ -223,7 +226,7 @@ class _Numbered(_Listing):
     def _sizes_together(self) -> Self:
         param_field, size_field = self.size_fields
         has_param, has_size = (getattr(self, name) is not None for name in (param_field, size_field))
-        if has_param != has_size and not (has_size and self.put is not None):
+        if has_param and not has_size:
             raise ValueError(f"set both {param_field} and {size_field}, or neither")
         return self
 
@@ -261,14 +264,40 @@ class LastKey(_Paged):
     kind: Literal["last_key"] = "last_key"
     param: str | None = Field(default=None, min_length=1, description="Query parameter, such as starting_after.")
     put: FieldPath | None = _PUT
+    first_value: str = _FIRST_VALUE
     field: FieldPath = Field(default="id", description="Location of the value in the record.")
     unique: bool = _UNIQUE
 
     @model_validator(mode="after")
     def _has_one_destination(self) -> Self:
-        if (self.param is None) == (self.put is None):
+        if self.param is not None and self.put is not None:
             raise ValueError("set either 'param' or 'put': the place of the value in the next request")
         return self
+
+
+def sends_value(paging: Paging) -> bool:
+    """Return True if requests of pages differ by a value."""
+    return isinstance(paging, Offset | PageNumber | Cursor | LastKey)
+
+
+def destinations(paging: Paging) -> list[str]:
+    """Return the names of the options, without defaults, that say where a request has the value of its page."""
+    fields = type(paging).model_fields
+    return [
+        name
+        for name in ("param", "put", "send_header")
+        if name in fields and getattr(paging, name) not in (None, fields[name].default)
+    ]
+
+
+def value_paths(paging: Paging) -> list[str]:
+    """Return the paths of the values in a page's body that the paging uses."""
+    if isinstance(paging, Single):
+        return []
+    paths = [paging.at] if isinstance(paging, NextLink | Cursor) else []
+    if isinstance(paging.ends, Flag | Total):
+        paths.append(paging.ends.at)
+    return [path for path in paths if path is not None]
 
 
 def last_record_path(paging: Paging) -> str | None:

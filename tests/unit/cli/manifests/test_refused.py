@@ -74,9 +74,13 @@ STREAMS: dict[str, tuple[dict[str, Any], str]] = {
     "other method": ({"requester": {"http_method": "DELETE"}}, "requests by DELETE"),
     "secret in the path": ({"path": "/{{ config['api_key'] }}/things"}, "holds the secret config 'api_key'"),
     "host of a parent": ({"requester": {"url_base": "https://{{ response.x }}.example.com"}}, "has no counterpart"),
-    "page in a form": (
+    "page in a header": (
+        {"paginator": paged({"type": "PageIncrement"}, option("page", "header"))},
+        "the page is sent in a header",
+    ),
+    "page in the form of a GET": (
         {"paginator": paged({"type": "PageIncrement"}, option("page", "body_data"))},
-        "the page is sent in a form",
+        "paging.put: requires request.method='POST'",
     ),
     "computed token": (
         {"paginator": paged({"type": "CursorPagination", "cursor_value": "{{ response.a | length }}"}, option("p"))},

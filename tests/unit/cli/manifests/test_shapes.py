@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 
@@ -163,6 +165,47 @@ def test_a_child_sends_the_parents_value_as_an_option(tmp_path: Path) -> None:
     router = {"type": "SubstreamPartitionRouter", "parent_stream_configs": [config]}
     child = stream(router=router, schema={"properties": {"id": {"type": "string"}}})
     assert loaded(manifest(parent, child), serve, tmp_path) == ["HAM-0", "HAM-1", "RTM-0", "RTM-1"]
+
+
+def test_records_that_are_expanded_load_whole(tmp_path: Path) -> None:
+    tree = manifest(stream())
+    extractor = tree["streams"][0]["retriever"]["record_selector"]["extractor"]
+    extractor["record_expander"] = {"type": "RecordExpander", "expand_records_from_field": ["lines", "data"]}
+    answer = {"data": [{"lines": {"data": ROWS[:2]}}, {"lines": {"data": ROWS[2:]}}]}
+    assert options_of(tree)["records"]["at"] == "/data/*/lines/data"
+    assert loaded(tree, lambda _: answer, tmp_path) == [row["id"] for row in ROWS]
+
+
+def test_a_page_in_a_form_loads_whole(tmp_path: Path) -> None:
+    def serve(request: Request) -> Any:
+        fields = dict(parse_qsl(request.document))
+        assert fields["size"] == "3"
+        return {"data": ROWS[int(fields["from"]) : int(fields["from"]) + 3]}
+
+    strategy = {"type": "OffsetIncrement", "page_size": 3}
+    paginator = paged(strategy, option("from", "body_data"), option("size", "body_data"))
+    tree = manifest(stream(paginator=paginator, requester={"http_method": "POST"}))
+    assert loaded(tree, serve, tmp_path) == [row["id"] for row in ROWS]
+
+
+CSV_ROWS = b"id;at\n" + b"".join(b"%d;2026-03-01T00:00:00Z\n" % row["id"] for row in ROWS)
+DECODERS: dict[str, tuple[dict[str, Any], bytes]] = {
+    "csv": ({"type": "CsvDecoder", "delimiter": ";"}, CSV_ROWS),
+    "raw csv": ({"type": "CompositeRawDecoder", "parser": {"type": "CsvParser", "delimiter": ";"}}, CSV_ROWS),
+    "json lines": ({"type": "JsonlDecoder"}, b"\n".join(json.dumps(row).encode() for row in ROWS)),
+    "raw json": (
+        {"type": "CompositeRawDecoder", "parser": {"type": "JsonParser"}},
+        json.dumps({"data": ROWS}).encode(),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", DECODERS)
+def test_answers_in_other_formats_load_whole(kind: str, tmp_path: Path) -> None:
+    decoder, body = DECODERS[kind]
+    tree = manifest(stream())
+    tree["streams"][0]["retriever"]["decoder"] = decoder
+    assert loaded(tree, lambda _: Answer(raw=body), tmp_path) == [row["id"] for row in ROWS]
 
 
 def values_router(field: str, values: Any, **parts: Any) -> dict[str, Any]:

@@ -176,7 +176,7 @@ def test_a_position_goes_into_a_body_as_a_number(paging: Any, sent: list[Any]) -
     [
         ({"kind": "offset", "put": "o", "ends": "empty_page"}, "GET", "paging.put: requires request.method='POST'"),
         ({"kind": "offset", "limit": 5, "ends": "empty_page"}, "POST", "set both limit_param and limit, or neither"),
-        ({"kind": "last_key", "ends": "empty_page"}, "POST", "set either 'param' or 'put'"),
+        ({"kind": "last_key", "ends": "empty_page"}, "POST", "set one of 'param' and 'put', or {page.value}"),
         ({"kind": "last_key", "param": "a", "put": "b", "ends": "empty_page"}, "POST", "set either 'param' or 'put'"),
     ],
 )
