@@ -10,12 +10,12 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.polling.days import require_over
 from airflow_provider_connect.polling.tally import Tally
+from airflow_provider_connect.readers._kafka_ledger import newest_entries
 from airflow_provider_connect.source import InputPartition
 from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.generations import PublishedDay, published_day
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
 from airflow_provider_connect.sources._kafka.poller import RecordPoller, Selector
-from airflow_provider_connect.sources._kafka.published import read_entries
 from airflow_provider_connect.sources._kafka.ranges import OffsetRange, deal_out
 from airflow_provider_connect.sources._kafka.records import Record
 from airflow_provider_connect.window import Day
@@ -40,7 +40,7 @@ class GenerationPoller(RecordPoller, AcceptsParts):
         cluster = Cluster(self._connection, options.timeout_seconds)
         names = self.selected_topics(cluster)
         states = {state.name: state for state in cluster.topic_states(names)}
-        entries = read_entries(self._connection, options.ledger_topic or "", options.timeout_seconds)
+        entries, _ = newest_entries(self._connection, options.ledger_topic or "", options.timeout_seconds)
         partitions: list[InputPartition] = []
         for day in days:
             require_over(day, options.zone)

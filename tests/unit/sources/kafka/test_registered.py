@@ -236,3 +236,10 @@ def test_texts_of_times_have_every_nanosecond_and_avro_s_nanoseconds_are_numbers
     field = {"name": "at", "type": {"type": "long", "logicalType": "timestamp-nanos"}}
     read_avro, _ = reader(registered({"type": "record", "name": "R", "fields": [field]}))
     assert read_avro(HEAD + b"\x02") == b'{"at":1}'
+
+
+def test_a_member_of_a_oneof_that_is_not_set_is_null_and_a_plain_number_has_its_default() -> None:
+    text = 'syntax = "proto3"; message M { oneof way { string post = 1; int32 store = 2; } int32 n = 3; }'
+    read = protobuf_reader(registered(text, "PROTOBUF"))
+    assert read(HEAD + b"\0") == b'{"post":null,"store":null,"n":0}'
+    assert read(HEAD + b"\0" + b"\x10\0") == b'{"post":null,"store":0,"n":0}'
