@@ -26,7 +26,8 @@ def time_form(pattern: str) -> str | None:
     if pattern in _NAMED:
         return _NAMED[pattern]
     directives = set(_DIRECTIVE.findall(pattern.replace("%%", "")))
-    is_known = directives <= set("YmdHMSfz") and {"Y", "m", "d"} <= directives
+    has_date = {"Y", "d"} <= directives and bool({"m", "b", "B"} & directives)
+    is_known = directives <= set("YmdHMSfzbB") and has_date
     return pattern if is_known else None
 
 

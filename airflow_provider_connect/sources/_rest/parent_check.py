@@ -7,12 +7,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from airflow_provider_connect.config import suggest_nearest
-from airflow_provider_connect.sources._rest.placeholders import requested_parent_columns
+from airflow_provider_connect.sources._rest.placeholders import (
+    PARENT_PREFIX,
+    request_placeholders,
+    requested_parent_columns,
+)
+from airflow_provider_connect.sources._rest.records import Column
 
 if TYPE_CHECKING:
     from airflow_provider_connect.sources._rest.options import RestOptions
 
-_REQUEST_TYPES = ("string", "bigint")
+_REQUEST_TYPES = ("string", "bigint", "boolean", "date", "timestamp")
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -41,10 +46,17 @@ def parent_problems(options: RestOptions) -> list[str]:
         if name.lower() in taken_names
     ]
     problems += [
-        f"request: {{parent.{name}}} has type {columns[name].type}. Only {' and '.join(_REQUEST_TYPES)} can be part "
-        "of a request"
+        f"request: {{parent.{name}}} has type {columns[name].type}. Only {', '.join(_REQUEST_TYPES)} can be part of a "
+        "request"
         for name in sorted(requested_columns & columns.keys())
         if columns[name].type not in _REQUEST_TYPES
+    ]
+    problems += [
+        f"request: {{{name}}} accepts no format, because its column is no timestamp"
+        for name, form in request_placeholders(options.request)
+        if form is not None
+        and name.startswith(PARENT_PREFIX)
+        and columns.get(name.removeprefix(PARENT_PREFIX), Column(type="timestamp")).type != "timestamp"
     ]
     has_key_of_parent = bool(set(options.parent_columns) & set(options.records.key))
     if options.partitions > 1 and not has_key_of_parent:

@@ -5,17 +5,19 @@ Other braces are literal text, so JSON and GraphQL bodies work. A path must have
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any, Literal, NamedTuple
 from urllib.parse import quote
 from uuid import uuid4
+from zoneinfo import ZoneInfo
 
 from airflow_provider_connect.config import suggest_nearest
 from airflow_provider_connect.errors import ConfigError, DataError
 from airflow_provider_connect.sources._rest.bounds import Bounds, Edge, day_bound
 from airflow_provider_connect.sources._rest.request import Request, Value
-from airflow_provider_connect.sources._rest.time_forms import form_problem, is_date_form
+from airflow_provider_connect.sources._rest.time_forms import form_problem, is_date_form, write_time
 from airflow_provider_connect.window import Day
 
 DAY_PLACEHOLDERS = ("day.start", "day.end")
@@ -107,7 +109,7 @@ def _problems_of(location: str, text: str, parent: Collection[str] | None, page_
                 else suggest_nearest(name, known_names)
             )
             problems.append(f"{location}: unknown {{{name}}}; {reason}")
-        elif form is not None and name not in DAY_PLACEHOLDERS:
+        elif form is not None and name == PAGE_PLACEHOLDER:
             problems.append(f"{location}: {{{name}}} accepts no format")
         elif form is not None and (problem := form_problem(form)) is not None:
             problems.append(f"{location}: {{{name}}}: {problem}")
@@ -183,7 +185,7 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
                 "for its children uses. Use a column that always has a value. If such parents have no children, set "
                 "parent_without_value='skip'"
             )
-        return str(value)
+        return _parent_text(value, placeholder.format)
 
     return FilledRequest(
         path=_fill_path(request.path, fill),
@@ -194,6 +196,15 @@ def fill_request(request: Request, day: Day, bounds: Bounds, parent_values: Mapp
         form=None if request.form is None else {name: fill_text(value, fill) for name, value in request.form.items()},
         spaces=request.spaces,
     )
+
+
+def _parent_text(value: Any, time_form: str | None) -> str | int:
+    """Return a parent's value as it stands in JSON, and a time in a format, by default ``iso``."""
+    if isinstance(value, dt.datetime):
+        return write_time(value, time_form or "iso", ZoneInfo("UTC"))
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value)
 
 
 def fill_page(request: FilledRequest, value: Any) -> FilledRequest:

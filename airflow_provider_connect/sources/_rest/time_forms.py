@@ -35,7 +35,11 @@ _PRECISIONS: dict[str, Precision] = {
 _LOCAL_PATTERNS = {"iso_local": "%Y-%m-%dT%H:%M:%S", "sql": "%Y-%m-%d %H:%M:%S"}
 _ISO_FORMS = ("iso", "iso_ms", "iso_us", "iso_local", "sql", "date")
 _DIRECTIVE = re.compile("%(.?)")
-_DIRECTIVES = "YmdHMSfz%"
+_DIRECTIVES = "YmdHMSfzbB%"
+_MONTHS = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
 _ADJACENT = re.compile("%[YmdHMSf]%[YmdHMSf]")
 _RFC2822 = re.compile(
     r"(?:[A-Z][a-z]{2}, )?[0-9]{1,2} [A-Z][a-z]{2} [0-9]{4} [0-9]{2}:[0-9]{2}(?::[0-9]{2})? (?:[+-][0-9]{4}|GMT|UTC|UT)"
@@ -49,9 +53,9 @@ def form_problem(form: str) -> str | None:
         return None if form in NAMED_FORMS else f"unknown format {form!r}; {suggest_nearest(form, NAMED_FORMS)}"
     directives = _DIRECTIVE.findall(form)
     if unknown := [directive for directive in directives if not directive or directive not in _DIRECTIVES]:
-        return f"unknown directive '%{unknown[0]}' in {form!r}. Use %Y %m %d %H %M %S %f %z"
-    if not {"Y", "m", "d"} <= set(directives):
-        return f"the pattern {form!r} needs %Y, %m and %d"
+        return f"unknown directive '%{unknown[0]}' in {form!r}. Use %Y %m %d %b %B %H %M %S %f %z"
+    if not {"Y", "d"} <= set(directives) or not {"m", "b", "B"} & set(directives):
+        return f"the pattern {form!r} needs %Y, %m (or %b, %B) and %d"
     return None
 
 
@@ -108,9 +112,15 @@ def write_time(instant: dt.datetime, form: str, tz: ZoneInfo) -> str | int:
     if form == "rfc2822":
         return format_datetime(local)
     if form in _LOCAL_PATTERNS or "%" in form:
-        return local.strftime(_LOCAL_PATTERNS.get(form, form))
+        return local.strftime(_with_month_name(_LOCAL_PATTERNS.get(form, form), local.month))
     text = local.isoformat(timespec={"iso_ms": "milliseconds", "iso_us": "microseconds"}.get(form, "seconds"))
     return text.removesuffix("+00:00") + "Z" if text.endswith("+00:00") else text
+
+
+def _with_month_name(pattern: str, month: int) -> str:
+    """Return a pattern with the English name of a month, whatever the locale of the process is."""
+    name = _MONTHS[month - 1]
+    return _DIRECTIVE.sub(lambda match: {"%b": name[:3], "%B": name}.get(match[0], match[0]), pattern)
 
 
 def read_time(text: str, form: str, tz: ZoneInfo) -> dt.datetime | None:

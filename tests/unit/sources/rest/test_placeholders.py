@@ -179,7 +179,7 @@ def test_a_day_whose_bounds_cover_others_is_refused_unless_those_are_dropped(out
 def test_a_pattern_is_a_format_of_a_placeholder() -> None:
     source = declared("/x", Single(), request={"path": "/x", "params": {"day": "{day.start:%d.%m.%Y}"}})
     assert fill_request(source.request, DAY, source.bounds, {}).params == (("day", "05.10.2026"),)
-    with pytest.raises(ConfigError, match=r"\{day\.start\}: the pattern '%Y' needs %Y, %m and %d"):
+    with pytest.raises(ConfigError, match=r"\{day\.start\}: the pattern '%Y' needs %Y, %m \(or %b, %B\) and %d"):
         declared("/x", Single(), request={"path": "/x", "params": {"day": "{day.start:%Y}"}})
 
 

@@ -335,8 +335,8 @@ def test_a_column_whose_field_must_occur_is_counted_as_refused() -> None:
     ("column", "text"),
     [
         ({"type": "timestamp", "format": "iso8601"}, "unknown format 'iso8601'; known: date, epoch_ms"),
-        ({"type": "timestamp", "format": "%Y-%m"}, "the pattern '%Y-%m' needs %Y, %m and %d"),
-        ({"type": "timestamp", "format": "%d %B %Y"}, "unknown directive '%B' in '%d %B %Y'"),
+        ({"type": "timestamp", "format": "%Y-%m"}, "the pattern '%Y-%m' needs %Y, %m (or %b, %B) and %d"),
+        ({"type": "timestamp", "format": "%d %j %Y"}, "unknown directive '%j' in '%d %j %Y'"),
         ({"type": "timestamp", "format": "epoch_s", "zone": "Europe/Berlin"}, "the format 'epoch_s' needs no zone"),
         ({"type": "date", "format": "%Y-%m-%d %H:%M"}, "format and zone belong to type='timestamp'"),
         ({"type": "bigint", "format": "epoch_s"}, "format and zone belong to type='timestamp'"),

@@ -215,6 +215,51 @@ def test_the_default_of_spaces_is_no_part_of_a_published_definition() -> None:
     assert "null" not in (narrowing["parent.parent"], narrowing["parent_values"])
 
 
+COLUMNS_OF_PARENT = {
+    "id": "string",
+    "open": "boolean",
+    "on": "date",
+    "at": {"type": "timestamp", "format": "epoch_s"},
+    "rate": "double",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "sent"),
+    [
+        ("{parent.open}", "true"),
+        ("{parent.on}", "2026-03-01"),
+        ("{parent.at}", "2026-03-01T00:00:00Z"),
+        ("{parent.at:epoch_ms}", "1772323200000"),
+        ("{parent.at:%d-%b-%Y}", "01-Mar-2026"),
+    ],
+)
+def test_a_request_takes_each_kind_of_column(text: str, sent: str) -> None:
+    parent = of_level("orgs", "/orgs", paging=Single(), records={"key": ["id"], "columns": COLUMNS_OF_PARENT})
+    request = {"path": "/x", "params": {"q": text}}
+    source = declared("/x", Single(), request=request, parent=parent, snapshot="replace")
+    row = {"id": "a", "open": True, "on": "2026-03-01", "at": 1772323200, "rate": 0.5}
+    with RestApi() as api:
+        api.faults.append(lambda asked: Answer([row] if asked.path == "/orgs" else []))
+        read(api, source)
+        assert api.asked[-1].query == [("q", sent)]
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("{parent.rate}", "{parent.rate} has type double. Only string, bigint, boolean, date, timestamp can be part"),
+        ("{parent.on:epoch_s}", "request: {parent.on} accepts no format, because its column is no timestamp"),
+        ("{parent.at:soon}", "{parent.at}: unknown format 'soon'"),
+    ],
+)
+def test_a_column_that_has_no_such_text_is_refused(text: str, problem: str) -> None:
+    parent = of_level("orgs", "/orgs", paging=Single(), records={"key": ["id"], "columns": COLUMNS_OF_PARENT})
+    with pytest.raises(ConfigError) as caught:
+        declared("/x", Single(), request={"path": "/x", "params": {"q": text}}, parent=parent, snapshot="replace")
+    assert problem in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
