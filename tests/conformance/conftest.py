@@ -113,9 +113,7 @@ def delta_target(tmp_path: Path) -> Target:
 
 
 @pytest.fixture
-def opensearch_target(
-    opensearch: OpenSearchNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[Target]:
+def opensearch_target(opensearch: OpenSearchNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
     with opensearch_sink_target(opensearch, example(OpenSearchSink, tmp_path), monkeypatch) as target:
         yield target
 

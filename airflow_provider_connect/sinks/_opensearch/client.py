@@ -39,10 +39,12 @@ class OpenSearchClient:
     """
 
     def __init__(self, connection: Connection, timeout_seconds: float = TIMEOUT_SECONDS) -> None:
-        from opensearchpy import OpenSearch  # noqa: PLC0415  # heavy
+        from opensearchpy import OpenSearch  # heavy
 
         access = HttpAccess.read_connection(connection)
-        tls = {"verify_certs": True, "ca_certs": access.route.ca_bundle} if access.route.ca_bundle else {}
+        tls: dict[str, Any] = (
+            {"verify_certs": True, "ca_certs": access.route.ca_bundle} if access.route.ca_bundle else {}
+        )
         self.name = connection.conn_id
         self._client = OpenSearch(
             hosts=[access.url],
@@ -69,7 +71,7 @@ class OpenSearchClient:
         :raises ConfigError: the server refuses login, right or request.
         :raises RetriableError: the server is away or busy.
         """
-        from opensearchpy import exceptions  # noqa: PLC0415  # heavy
+        from opensearchpy import exceptions  # heavy
 
         try:
             document = self._client.transport.perform_request(method, path, params=dict(params or {}), body=body)

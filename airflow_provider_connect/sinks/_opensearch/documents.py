@@ -72,7 +72,7 @@ def document_ids(batch: pa.RecordBatch, id_columns: Sequence[str], subject: str,
 
 
 def _texts(batch: pa.RecordBatch, name: str) -> list[str | None]:
-    import pyarrow as pa  # noqa: PLC0415  # heavy
+    import pyarrow as pa  # heavy
 
     texts: list[str | None] = batch.column(batch.schema.get_field_index(name)).cast(pa.string()).to_pylist()
     return texts

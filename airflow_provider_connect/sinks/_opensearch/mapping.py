@@ -46,7 +46,7 @@ def _field(field: pa.Field) -> dict[str, Any]:
 
 
 def _of_type(kind: Any) -> dict[str, Any]:
-    import pyarrow as pa  # noqa: PLC0415  # heavy
+    import pyarrow as pa  # heavy
 
     types = pa.types
     if types.is_dictionary(kind):
@@ -61,7 +61,7 @@ def _of_type(kind: Any) -> dict[str, Any]:
 
 
 def _leaf(kind: Any) -> dict[str, Any]:
-    import pyarrow as pa  # noqa: PLC0415  # heavy
+    import pyarrow as pa  # heavy
 
     types = pa.types
     if types.is_uint64(kind):

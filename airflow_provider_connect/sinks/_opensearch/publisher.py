@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.capabilities.publisher import StagesByExecutors, Sweeps
 from airflow_provider_connect.connection import Connection
@@ -12,7 +13,7 @@ from airflow_provider_connect.errors import ConfigError, DataError, RetriableErr
 from airflow_provider_connect.publishing import ledger_row, next_generation
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._opensearch import ledger as notes
-from airflow_provider_connect.sinks._opensearch.bulk import SWEPT, send
+from airflow_provider_connect.sinks._opensearch.bulk import SWEPT, BulkTarget, send
 from airflow_provider_connect.sinks._opensearch.client import OpenSearchClient, error_type
 from airflow_provider_connect.sinks._opensearch.documents import read_documents, requests_of
 from airflow_provider_connect.sinks._opensearch.ledger import OpenSearchLedger, Shown
@@ -25,14 +26,15 @@ from airflow_provider_connect.window import Day, SourceKind
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from airflow_provider_connect.sinks.opensearch import OpenSearchSink
+    from airflow_provider_connect.sinks._opensearch.options import OpenSearchOptions
 
 KEPT_SECONDS = 86_400.0
 """Age at which an index that readers do not see may be deleted: one of them may still be reading it."""
 _MAX_SWITCHES = 100
 
 
-class Token(NamedTuple):
+@dataclass(frozen=True)
+class Token:
     """An attempt's index, and the columns that messages may name."""
 
     index: str
@@ -42,7 +44,7 @@ class Token(NamedTuple):
 class OpenSearchPublisher(Publisher, StagesByExecutors, Sweeps):
     """Publisher of one stream."""
 
-    def __init__(self, sink: OpenSearchSink, key: StreamKey, connection: Connection) -> None:
+    def __init__(self, sink: OpenSearchOptions, key: StreamKey, connection: Connection) -> None:
         self._sink, self._client = sink, OpenSearchClient(connection)
         self._names = Names(sink.alias, key)
         self._ledger = OpenSearchLedger(self._client, self._names)
@@ -100,11 +102,11 @@ class OpenSearchPublisher(Publisher, StagesByExecutors, Sweeps):
 
     def put(self, token: Token, stage: str, share: tuple[StagedFile, ...]) -> int:
         """Write the share's rows. Returns their number."""
-        rows = 0
+        rows, target = 0, BulkTarget(self._client, write_alias(token.index), token.columns)
         for file in share:
             for documents in read_documents(stage, file.path, self._sink.id_columns):
                 for request in requests_of(documents, self._sink.bulk_bytes, self._sink.bulk_documents):
-                    send(self._client, write_alias(token.index), request, token.columns)
+                    send(target, request)
                 rows += len(documents)
         return rows
 
@@ -132,17 +134,16 @@ class OpenSearchPublisher(Publisher, StagesByExecutors, Sweeps):
         """Make the documents searchable, and return their number."""
         interval = self._sink.settings.get("refresh_interval")
         settings = {"index": {"refresh_interval": interval}}
-        if self._client.ask("PUT", f"/{index}/_settings", settings, allowed=(404,)).status == 404:
-            raise RetriableError(SWEPT)
-        self._client.ask("POST", f"/{index}/_refresh")
-        count = int(self._client.ask("GET", f"/{index}/_count").document["count"])
+        for method, path, body in (("PUT", "_settings", settings), ("POST", "_refresh", None), ("GET", "_count", None)):
+            status, document = self._client.ask(method, f"/{index}/{path}", body, allowed=(404,))
+            if status == 404:
+                raise RetriableError(SWEPT)
+        count = int(document["count"])
         if count > rows or (count < rows and not self._sink.id_columns) or (rows and not count):
             raise DataError(f"index {index} has {count} documents of {rows} rows: it stays unpublished")
         return count
 
-    def _switches(
-        self, publish: Publish, index: str, shown: Shown, source: dict[str, Any], note: notes.Note
-    ) -> bool:
+    def _switches(self, publish: Publish, index: str, shown: Shown, source: dict[str, Any], note: notes.Note) -> bool:
         """Write the note, then switch. Returns False if another publish came first."""
         if shown.head is None:
             raise ConfigError(f"alias {self._names.head} is gone. Restore it from a snapshot of the cluster")

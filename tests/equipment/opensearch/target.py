@@ -24,9 +24,7 @@ def call(node: OpenSearchNode, method: str, path: str, body: Any = None) -> requ
 
 
 def connection_to(node: OpenSearchNode, **fields: Any) -> Connection:
-    return Connection(
-        conn_id="opensearch_default", conn_type="http", host="http://127.0.0.1", port=node.port, **fields
-    )
+    return Connection(conn_id="opensearch_default", conn_type="http", host="http://127.0.0.1", port=node.port, **fields)
 
 
 def hits(node: OpenSearchNode, alias: str) -> list[dict[str, Any]]:
