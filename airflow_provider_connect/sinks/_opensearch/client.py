@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -42,9 +43,9 @@ class OpenSearchClient:
         from opensearchpy import OpenSearch  # heavy
 
         access = HttpAccess.read_connection(connection)
-        tls: dict[str, Any] = (
-            {"verify_certs": True, "ca_certs": access.route.ca_bundle} if access.route.ca_bundle else {}
-        )
+        authorities = access.route.ca_bundle
+        tls: dict[str, Any] = {"verify_certs": True, "ca_certs": authorities} if authorities else {}
+        logging.getLogger("opensearch").setLevel(logging.ERROR)  # it warns of every 404, which are answers here
         self.name = connection.conn_id
         self._client = OpenSearch(
             hosts=[access.url],
