@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow_provider_connect.capabilities.publisher import StagesByExecutors, Sweeps
 from airflow_provider_connect.connection import Connection
-from airflow_provider_connect.errors import ConfigError, DataError, RetriableError
+from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.publishing import ledger_row, next_generation
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._opensearch import ledger as notes
@@ -140,7 +140,7 @@ class OpenSearchPublisher(Publisher, StagesByExecutors, Sweeps):
                 raise RetriableError(SWEPT)
         count = int(document["count"])
         if count > rows or (count < rows and not self._sink.id_columns) or (rows and not count):
-            raise DataError(f"index {index} has {count} documents of {rows} rows: it stays unpublished")
+            raise RetriableError(f"index {index} has {count} documents of {rows} rows: it stays unpublished")
         return count
 
     def _switches(self, publish: Publish, index: str, shown: Shown, source: dict[str, Any], note: notes.Note) -> bool:

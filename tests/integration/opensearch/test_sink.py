@@ -134,9 +134,9 @@ def test_an_index_of_the_aliass_name_is_refused_before_the_poll(benches: Benches
 def test_a_server_that_is_away_is_retriable_without_a_secret(benches: Benches, opensearch: OpenSearchNode) -> None:
     bench = benches()
     connection = connection_to(opensearch, login="writer", password="pw-7d1f").model_copy(update={"port": 9})
-    with bench.target.sink.open(KEY, {"opensearch_default": connection}) as publisher:
-        with pytest.raises(RetriableError, match="'opensearch_default': OpenSearch does not answer") as caught:
-            publisher.preflight(SCHEMA, DAYS, "day")
+    refused = pytest.raises(RetriableError, match="'opensearch_default': OpenSearch does not answer")
+    with bench.target.sink.open(KEY, {"opensearch_default": connection}) as publisher, refused as caught:
+        publisher.preflight(SCHEMA, DAYS, "day")
     assert "pw-7d1f" not in str(caught.value)
 
 

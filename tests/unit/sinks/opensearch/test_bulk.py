@@ -17,7 +17,7 @@ from airflow_provider_connect.sinks._opensearch.bulk import BulkTarget, send
 from airflow_provider_connect.sinks._opensearch.client import OpenSearchClient, check_connection
 from airflow_provider_connect.sinks._opensearch.documents import Document
 
-SECRET = "value-of-a-person-91c3"  # noqa: S105  # no password
+SECRET = "value-of-a-person-91c3"  # no password
 
 
 class Server:
