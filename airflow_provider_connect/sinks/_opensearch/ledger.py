@@ -111,8 +111,8 @@ class OpenSearchLedger(Ledger):
 
     def mark_published(self, index: str) -> None:
         """Mark the note of the head, so that it counts when the head moves on."""
-        note = self.note(index)
-        if note.source and not note.source.get("published"):
+        while (note := self.note(index)).source and not note.source.get("published"):
+            # A twin of the attempt may write its note once more: without the mark, the row would be lost.
             self.write(index, note.source | {"published": True}, note)
 
     def _path(self, index: str) -> str:

@@ -150,3 +150,23 @@ def test_two_streams_share_an_alias(benches: Benches) -> None:
         second.publish(dataclasses.replace(second.stage(MONDAY, ["theirs"], 2), key=other_key))
     assert bench.readable() == [(MONDAY, "mine"), (MONDAY, "theirs")]
     assert bench.ledger.published(MONDAY, intent(2).token) is None
+
+
+def test_a_note_that_a_twin_writes_again_counts_when_the_head_moves_on(
+    benches: Benches, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A second commit of the same attempt writes the note between the reading and the marking of the next publish."""
+    bench = benches()
+    bench.publish(bench.stage(MONDAY, ["a"], 1))
+    ledger, twins = bench.ledger, []
+    write = type(ledger).write
+
+    def twice(self: Any, index: str, source: dict[str, Any], over: Any) -> bool:
+        if source.get("published") and not twins:
+            twins.append(write(self, index, over.source, over))
+        return write(self, index, source, over)
+
+    monkeypatch.setattr(type(ledger), "write", twice)
+    bench.publish(bench.stage(TUESDAY, ["b"], 2))
+    assert twins == [True]
+    assert list(bench.ledger.days()) == [MONDAY, TUESDAY]
