@@ -87,12 +87,12 @@ def test_of_rows_with_one_id_the_last_stays_in_whatever_order_they_arrive(
     benches: Benches, opensearch: OpenSearchNode
 ) -> None:
     bench = benches(id_columns=["event"], bulk_documents=1)
-    staged = bench.stage(MONDAY, ["a", "b", "a"], 1)
-    token, _ = bench.send(staged)
-    receipts = [bench.put(token, share) for share in bench.shares(staged)]  # again, as after a lost executor
-    assert bench.publisher.commit(staged, token, receipts).rows == 2
+    staged = bench.stage(MONDAY, ["a", "b", "x", "a"], 1, files=2)  # a and x, then b and a
+    token = bench.begin(staged)
+    receipts = [bench.put(token, share) for share in reversed(bench.shares(staged))]
+    assert bench.publisher.commit(staged, token, receipts).rows == 3
     seen = {hit["_id"]: hit["_source"]["amount"] for hit in hits(opensearch, "tested")}
-    assert seen == {"a": 2.0, "b": 1.0}
+    assert seen == {"a": 1.0, "x": 1.0, "b": 0.0}
 
 
 def test_an_id_over_512_bytes_is_hashed_and_its_neighbours_are_written(
