@@ -27,6 +27,7 @@ _INTEGRATIONS = (
     ("Delta Lake", "https://delta.io/", "software"),
     ("Google BigQuery", "https://cloud.google.com/bigquery/", "gcp"),
     ("Apache Kafka", "https://kafka.apache.org/", "apache"),
+    ("OpenSearch", "https://opensearch.org/", "software"),
 )
 
 
@@ -57,7 +58,7 @@ def get_provider_info() -> dict[str, Any]:
             {"name": "connect", "class-name": "airflow_provider_connect.decorators.connect.connect_task"}
         ],
         # Official providers, if installed, override these schemes: Airflow reads them later.
-        "asset-uris": [{"schemes": ["bigquery", "kafka"], "handler": None}],
+        "asset-uris": [{"schemes": ["bigquery", "kafka", "opensearch"], "handler": None}],
     }
 
 

@@ -36,6 +36,7 @@ RARE = {
     "KafkaSink": "atomicity turns record_name subject_strategy schema_registration headers partitions "
     "replication_factor topic_config topic_groups dead_letter_topic ledger_topic transaction_timeout_seconds "
     "timeout_seconds",
+    "OpenSearchSink": "bulk_bytes bulk_documents",
 }
 """Options that few people set, by connector: the page lists them below the usual ones."""
 

@@ -29,6 +29,7 @@ GUIDES = {
     "sinks/bigquery": "bigquery.md",
     "sinks/delta": "delta.md",
     "sinks/kafka": "kafka.md",
+    "sinks/opensearch": "documents.md",
 }
 """What to read about a connector, where that is a page of its own."""
 

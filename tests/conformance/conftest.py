@@ -23,6 +23,7 @@ from airflow_provider_connect.config import Options
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.provider_info import get_provider_info
 from airflow_provider_connect.sinks.delta import DeltaSink
+from airflow_provider_connect.sinks.opensearch import OpenSearchSink
 from airflow_provider_connect.sources.kafka import KafkaSource
 from airflow_provider_connect.sources.mixpanel import MixpanelSource
 from airflow_provider_connect.sources.sql import SqlSource
@@ -30,6 +31,8 @@ from airflow_provider_connect.sources.x_search import XSearchSource
 from airflow_provider_connect.testing import Served, Target
 from airflow_provider_connect.window import Day
 from tests.equipment.mixpanel import NEEDED
+from tests.equipment.opensearch.node import OpenSearchNode, opensearch
+from tests.equipment.opensearch.target import opensearch_sink_target
 from tests.equipment.rest_api.items import DATE, items_of
 from tests.equipment.rest_api.server import Answer, RestApi
 from tests.equipment.rest_api.server import Request as RestRequest
@@ -41,6 +44,8 @@ from tests.standins.mixpanel.people import People
 from tests.standins.mixpanel.server import StandIn
 from tests.standins.x.posts import Timeline
 from tests.standins.x.server import StandIn as XStandIn
+
+__all__ = ["opensearch"]
 
 EXAMPLE_NUMBER = "12345"
 DOCS = Path(__file__).parents[2] / "docs"
@@ -105,6 +110,12 @@ def delta_target(tmp_path: Path) -> Target:
         return [(row["day"], row["event"]) for row in table.to_pylist()]
 
     return Target(sink=sink, rows=rows)
+
+
+@pytest.fixture
+def opensearch_target(opensearch: OpenSearchNode, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Target]:
+    with opensearch_sink_target(opensearch, example(OpenSearchSink, tmp_path), monkeypatch) as target:
+        yield target
 
 
 @pytest.fixture(scope="session")

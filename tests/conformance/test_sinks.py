@@ -11,7 +11,7 @@ from airflow_provider_connect.sink import Sink
 from airflow_provider_connect.testing import SinkConformance, Target
 from tests.conformance.conftest import example
 
-SERVED = {"bigquery", "kafka"}
+SERVED = {"bigquery", "kafka", "opensearch"}
 """Sinks whose fixture ``<name>_target`` starts a server."""
 
 NAMES = registry.names("sinks")

@@ -21,6 +21,7 @@ from airflow_provider_connect.provider_info import get_provider_info
 from airflow_provider_connect.sinks.bigquery import BigQuerySink
 from airflow_provider_connect.sinks.delta import DeltaSink
 from airflow_provider_connect.sinks.kafka import KafkaSink
+from airflow_provider_connect.sinks.opensearch import OpenSearchSink
 
 PACKAGE = "airflow-provider-connect"
 
@@ -91,6 +92,7 @@ def test_airflow_knows_the_schemes_of_the_sinks_assets() -> None:
         DeltaSink(path="/data/lake/events"),
         BigQuerySink(table="my-project.analytics.events"),
         KafkaSink(topic="events"),
+        OpenSearchSink(alias="events"),
     )
     assert {sink.asset_uri.partition(":")[0] for sink in assets} <= set(schemes)
 

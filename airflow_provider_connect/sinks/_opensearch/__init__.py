@@ -1,0 +1,1 @@
+"""Workshop of the OpenSearch sink."""

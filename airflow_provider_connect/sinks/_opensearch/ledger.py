@@ -1,0 +1,132 @@
+"""The ledger: a note for each index, and the alias that names the index that was published last, the head.
+
+A note counts if the head names its index, or if it is marked ``published``. Whoever moves the head marks the note of
+the index that it names, first.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+from airflow_provider_connect.sink import Ledger, LedgerRow
+from airflow_provider_connect.sinks._opensearch.client import OpenSearchClient
+from airflow_provider_connect.sinks._opensearch.names import Names
+from airflow_provider_connect.window import DaySet, SourceKind
+
+_PAGE = 1_000
+_KEYWORD = {"type": "keyword"}
+MAPPING = {
+    "dynamic": False,
+    "properties": {"stream": _KEYWORD, "index": _KEYWORD, "day": {"type": "date"}, "published": {"type": "boolean"}},
+}
+
+
+class Note(NamedTuple):
+    """A note with the numbers of its version. Without one the numbers are -1."""
+
+    source: dict[str, Any]
+    seq_no: int = -1
+    primary_term: int = -1
+
+    @property
+    def row(self) -> LedgerRow | None:
+        """The ledger row, if the attempt has reached its commit."""
+        return LedgerRow.model_validate(self.source["row"]) if "row" in self.source else None
+
+
+class Shown(NamedTuple):
+    """What the aliases name.
+
+    :param head: index that was published last. None before ``preflight``.
+    :param indices: indices that readers see.
+    """
+
+    head: str | None
+    indices: tuple[str, ...]
+
+
+class OpenSearchLedger(Ledger):
+    """The published days of one stream."""
+
+    def __init__(self, client: OpenSearchClient, names: Names) -> None:
+        self._client, self._names = client, names
+
+    def row(self, day: dt.date) -> LedgerRow | None:
+        """Return the day's newest row."""
+        return max(self.rows(day), key=lambda row: row.generation, default=None)
+
+    def days(self) -> DaySet:
+        """Return all published days."""
+        return DaySet.from_dates(row.day for row in self.rows())
+
+    def between(self, first: dt.date, last: dt.date) -> list[LedgerRow]:
+        """Return the newest row of each day, by one search."""
+        rows = sorted(self.rows(), key=lambda row: (row.day, row.generation))
+        newest = {row.day: row for row in rows if first <= row.day <= last}
+        return [*newest.values()]
+
+    def newest(self, day: dt.date, kind: SourceKind) -> LedgerRow | None:
+        """Return the day's newest row, or the stream's for snapshots."""
+        if kind != "snapshot":
+            return self.row(day)
+        return max(self.rows(), key=lambda row: (row.day, row.generation), default=None)
+
+    def published(self, day: dt.date, token: str) -> LedgerRow | None:
+        """Return the row of an intent."""
+        return next((row for row in self.rows(day) if row.token == token), None)
+
+    def shown(self) -> Shown:
+        """Return what the aliases name now."""
+        indices = self._client.ask("GET", f"/{self._names.prefix}*/_alias").document
+        named = {index: entry["aliases"] for index, entry in indices.items()}
+        head = next((index for index, aliases in named.items() if self._names.head in aliases), None)
+        return Shown(head, tuple(sorted(index for index, aliases in named.items() if self._names.alias in aliases)))
+
+    def rows(self, day: dt.date | None = None) -> list[LedgerRow]:
+        """Return all rows of a day, or of the stream."""
+        head = self.shown().head
+        notes = {} if head in (None, self._names.first) else {head: self.note(head).source}
+        notes |= {source["index"]: source for source in self._search(day)} if head else {}
+        rows = [LedgerRow.model_validate(source["row"]) for source in notes.values() if "row" in source]
+        return [row for row in rows if day in (None, row.day)]
+
+    def note(self, index: str) -> Note:
+        """Return an index's note, also one that was just written."""
+        status, document = self._client.ask("GET", self._path(index), allowed=(404,))
+        if status == 404:
+            return Note({})
+        return Note(document["_source"], document["_seq_no"], document["_primary_term"])
+
+    def write(self, index: str, source: dict[str, Any], over: Note) -> bool:
+        """Write a note over the version that was read. Returns False if it has changed since."""
+        params: dict[str, Any] = {"refresh": "true"}
+        if over.seq_no < 0:
+            params["op_type"] = "create"
+        else:
+            params |= {"if_seq_no": over.seq_no, "if_primary_term": over.primary_term}
+        entry = {"stream": self._names.stream, "index": index} | source
+        return self._client.ask("PUT", self._path(index), entry, params=params, allowed=(409,)).status != 409
+
+    def mark_published(self, index: str) -> None:
+        """Mark the note of the head, so that it counts when the head moves on."""
+        while (note := self.note(index)).source and not note.source.get("published"):
+            # A twin of the attempt may write its note once more: without the mark, the row would be lost.
+            self.write(index, note.source | {"published": True}, note)
+
+    def _path(self, index: str) -> str:
+        return f"/{self._names.ledger}/_doc/{index}"
+
+    def _search(self, day: dt.date | None) -> Iterator[dict[str, Any]]:
+        terms: list[dict[str, Any]] = [{"term": {"stream": self._names.stream}}, {"term": {"published": True}}]
+        if day is not None:
+            terms.append({"term": {"day": day.isoformat()}})
+        query = {"size": _PAGE, "sort": ["index"], "query": {"bool": {"filter": terms}}}
+        self._client.ask("POST", f"/{self._names.ledger}/_refresh")
+        while True:
+            hits = self._client.ask("POST", f"/{self._names.ledger}/_search", query).document["hits"]["hits"]
+            yield from (hit["_source"] for hit in hits)
+            if len(hits) < _PAGE:
+                return
+            query["search_after"] = hits[-1]["sort"]
