@@ -264,9 +264,11 @@ def _refuse_shared(
 
     :param text: follows the streams' titles, with {} for the value.
     """
-    for value, count in Counter(map(share, specs.values())).items():
-        if count > 1:
-            titles = [title for title, spec in specs.items() if share(spec) == value]
+    titles_by_value: dict[str, list[str]] = {}
+    for title, spec in specs.items():
+        titles_by_value.setdefault(share(spec), []).append(title)
+    for value, titles in titles_by_value.items():
+        if len(titles) > 1:
             error = ConfigError(f"{' and '.join(titles)} {text.format(value)}")
             for title in titles:
                 failures[title] = Failure.from_error(error)

@@ -8,7 +8,7 @@ from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError
 from airflow_provider_connect.source import ListedStream, StreamListing
 from airflow_provider_connect.sources._sql.options import SqlOptions
-from airflow_provider_connect.sources._sql.table_patterns import choose_tables, parse_pattern
+from airflow_provider_connect.sources._sql.table_patterns import choose_tables, pattern_schemas
 
 _SHOWN_TABLES = 5
 
@@ -39,7 +39,7 @@ def recall(options: SqlOptions, stream_key: str, default_schema: str) -> list[Li
         return []
     schema, _, name = stream_key.removeprefix(connection_part).rpartition(".")
     known_schema = schema or default_schema
-    schemas = [known_schema] if known_schema else sorted({parse_pattern(text).schema for text in patterns})
+    schemas = [known_schema] if known_schema else pattern_schemas(patterns)
     tables = [ListedTable(name, schema_name, is_default=schema in ("", default_schema)) for schema_name in schemas]
     return [stream_of(table) for table in choose_tables(patterns, tables).tables]
 

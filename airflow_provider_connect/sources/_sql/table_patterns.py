@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import fnmatch
+import functools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from airflow_provider_connect.clients.sql.database import ListedTable
@@ -67,30 +68,68 @@ class ChosenTables(NamedTuple):
     missing: list[str]
 
 
+class _PatternIndex(NamedTuple):
+    """Patterns by the name that they require, so that a table is compared with few of many patterns.
+
+    :param by_name: patterns whose name has no wildcard.
+    :param with_wildcard: the other ones.
+    """
+
+    patterns: Sequence[TablePattern]
+    schemas: list[str]
+    by_name: Mapping[str, Sequence[TablePattern]]
+    with_wildcard: Sequence[TablePattern]
+
+    def matching(self, table: ListedTable) -> list[TablePattern]:
+        """Return the patterns that name the table."""
+        candidates = (*self.by_name.get(table.name, ()), *self.with_wildcard)
+        return [pattern for pattern in candidates if pattern.matches(table)]
+
+
 def choose_tables(texts: Iterable[str], tables: Iterable[ListedTable]) -> ChosenTables:
     """Choose the tables that a pattern names and no pattern with ``!`` excludes."""
-    patterns = [parse_pattern(text) for text in texts]
-    exclusions = [pattern for pattern in patterns if pattern.excludes]
-    included = [pattern for pattern in patterns if not pattern.excludes]
-    listed = list(tables)
-    chosen = [
-        table
-        for table in listed
-        if any(pattern.matches(table) for pattern in included)
-        and not any(pattern.matches(table) for pattern in exclusions)
-    ]
+    index = _index_patterns(tuple(texts))
+    chosen, matched = [], set[TablePattern]()
+    for table in tables:
+        matching = index.matching(table)
+        matched.update(matching)
+        if matching and not any(pattern.excludes for pattern in matching):
+            chosen.append(table)
     missing = [
         pattern.text
-        for pattern in included
-        if pattern.names_one_table and not any(pattern.matches(table) for table in listed)
+        for pattern in index.patterns
+        if not pattern.excludes and pattern.names_one_table and pattern not in matched
     ]
     return ChosenTables(chosen, missing)
 
 
+def pattern_schemas(texts: Iterable[str]) -> list[str]:
+    """Return the sorted schemas that patterns name, "" for those without one."""
+    return _index_patterns(tuple(texts)).schemas
+
+
+@functools.lru_cache(maxsize=8)
+def _index_patterns(texts: tuple[str, ...]) -> _PatternIndex:
+    patterns = [parse_pattern(text) for text in texts]
+    by_name: dict[str, list[TablePattern]] = {}
+    with_wildcard = []
+    for pattern in patterns:
+        if _has_wildcard(pattern.name):
+            with_wildcard.append(pattern)
+        else:
+            by_name.setdefault(_literal_name(pattern.name), []).append(pattern)
+    schemas = sorted({pattern.schema for pattern in patterns})
+    return _PatternIndex(patterns, schemas, by_name, with_wildcard)
+
+
 def _part_matches(part: str, name: str) -> bool:
-    if part.startswith('"'):
-        return part[1:-1].replace('""', '"') == name
+    if not _has_wildcard(part):
+        return _literal_name(part) == name
     return fnmatch.fnmatchcase(name, part.replace("[", "[[]"))
+
+
+def _literal_name(part: str) -> str:
+    return part[1:-1].replace('""', '"') if part.startswith('"') else part
 
 
 def _has_wildcard(part: str) -> bool:

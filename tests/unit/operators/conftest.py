@@ -42,7 +42,8 @@ class Supervisor:
                 self.variables.pop(msg.key, None)
             case comms.GetVariableKeys():
                 found = sorted(key for key in self.variables if key.startswith(msg.prefix or ""))
-                return comms.VariableKeysResult(keys=found, total_entries=len(found))
+                page = found[msg.offset : msg.offset + msg.limit]
+                return comms.VariableKeysResult(keys=page, total_entries=len(found))
             case comms.GetConnection():
                 return comms.ErrorResponse(error=ErrorType.CONNECTION_NOT_FOUND)
             case comms.MaskSecret():

@@ -7,7 +7,7 @@ import pytest
 from airflow_provider_connect.clients.sql.database import ListedTable
 from airflow_provider_connect.sources._sql.options import SqlOptions
 from airflow_provider_connect.sources._sql.streams import recall, stream_of
-from airflow_provider_connect.sources._sql.table_patterns import choose_tables
+from airflow_provider_connect.sources._sql.table_patterns import TablePattern, choose_tables
 from airflow_provider_connect.sources.sql import SqlSource
 
 TABLES = [
@@ -43,6 +43,21 @@ def test_tables_are_chosen_by_patterns(patterns: list[str], expected: list[str])
 def test_only_a_pattern_without_a_wildcard_is_missing() -> None:
     assert choose_tables(["ordes", "o*", "z*", "sales.none"], TABLES).missing == ["ordes", "sales.none"]
     assert choose_tables(["orders", "!orders"], TABLES).missing == []
+
+
+def test_many_named_tables_are_not_compared_with_each_pattern(monkeypatch: pytest.MonkeyPatch) -> None:
+    comparisons = []
+    matches = TablePattern.matches
+
+    def counted_matches(pattern: TablePattern, table: ListedTable) -> bool:
+        comparisons.append(pattern)
+        return matches(pattern, table)
+
+    monkeypatch.setattr(TablePattern, "matches", counted_matches)
+    names = [f"t{number}" for number in range(300)]
+    tables = [ListedTable(name, "public", is_default=True) for name in names]
+    assert choose_tables([*names, "!audit_*"], tables).tables == tables
+    assert len(comparisons) == 2 * len(names)
 
 
 def test_a_table_of_the_default_schema_is_one_stream_under_two_names() -> None:
