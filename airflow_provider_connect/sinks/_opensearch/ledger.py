@@ -10,16 +10,24 @@ import datetime as dt
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
+from airflow_provider_connect.ledger import DefinitionInForce
 from airflow_provider_connect.sink import Ledger, LedgerRow
 from airflow_provider_connect.sinks._opensearch.client import OpenSearchClient
 from airflow_provider_connect.sinks._opensearch.names import Names
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.window import DaySet, SourceKind
 
 _PAGE = 1_000
 _KEYWORD = {"type": "keyword"}
 MAPPING = {
     "dynamic": False,
-    "properties": {"stream": _KEYWORD, "index": _KEYWORD, "day": {"type": "date"}, "published": {"type": "boolean"}},
+    "properties": {
+        "stream": _KEYWORD,
+        "index": _KEYWORD,
+        "day": {"type": "date"},
+        "published": {"type": "boolean"},
+        "note_kind": _KEYWORD,
+    },
 }
 
 
@@ -31,9 +39,9 @@ class Note(NamedTuple):
     primary_term: int = -1
 
     @property
-    def row(self) -> LedgerRow | None:
-        """The ledger row, if the attempt has reached its commit."""
-        return LedgerRow.model_validate(self.source["row"]) if "row" in self.source else None
+    def definition(self) -> DefinitionInForce | None:
+        """The stream's definition once the note's index was published."""
+        return DefinitionInForce(*self.source["definition"]) if self.source.get("definition") else None
 
 
 class Shown(NamedTuple):
@@ -88,9 +96,40 @@ class OpenSearchLedger(Ledger):
         """Return all rows of a day, or of the stream."""
         head = self.shown().head
         notes = {} if head in (None, self._names.first) else {head: self.note(head).source}
-        notes |= {source["index"]: source for source in self._search(day)} if head else {}
+        if head:
+            terms: list[dict[str, Any]] = [{"term": {"published": True}}]
+            terms += [] if day is None else [{"term": {"day": day.isoformat()}}]
+            notes |= {source["index"]: source for source in self._search(terms)}
         rows = [LedgerRow.model_validate(source["row"]) for source in notes.values() if "row" in source]
         return [row for row in rows if day in (None, row.day)]
+
+    def definition_in_force(self) -> DefinitionInForce | None:
+        """Return the definition of the stream's newest publish that has one."""
+        return self.definition_at(self.shown())
+
+    def definition_at(self, shown: Shown) -> DefinitionInForce | None:
+        """Return the definition in force with the publish that the head names."""
+        return None if shown.head is None else self.note(shown.head).definition
+
+    def notes(self) -> list[LedgerNote]:
+        """Return the notes of the stream that are not of one index, without positions."""
+        if self.shown().head is None:
+            return []
+        terms = {"filter": {"exists": {"field": "note_kind"}}, "must_not": {"term": {"note_kind": "position"}}}
+        return [LedgerNote.model_validate(source["note"]) for source in self._search([{"bool": terms}])]
+
+    def position_note(self, note_id: str) -> LedgerNote | None:
+        """Return the note with a long position, or None."""
+        note = self.note(self._note_name("position", note_id))
+        return LedgerNote.model_validate(note.source["note"]) if note.source else None
+
+    def add(self, note: LedgerNote) -> None:
+        """Write a note of the stream. One that is there stays."""
+        name = self._note_name(note.kind, note.id)
+        self.write(name, {"note_kind": note.kind, "note": note.model_dump(mode="json")}, Note({}))
+
+    def _note_name(self, kind: str, note_id: str) -> str:
+        return f"{self._names.stream}-{kind}-{note_id}"
 
     def note(self, index: str) -> Note:
         """Return an index's note, also one that was just written."""
@@ -118,11 +157,9 @@ class OpenSearchLedger(Ledger):
     def _path(self, index: str) -> str:
         return f"/{self._names.ledger}/_doc/{index}"
 
-    def _search(self, day: dt.date | None) -> Iterator[dict[str, Any]]:
-        terms: list[dict[str, Any]] = [{"term": {"stream": self._names.stream}}, {"term": {"published": True}}]
-        if day is not None:
-            terms.append({"term": {"day": day.isoformat()}})
-        query = {"size": _PAGE, "sort": ["index"], "query": {"bool": {"filter": terms}}}
+    def _search(self, terms: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+        filters = [{"term": {"stream": self._names.stream}}, *terms]
+        query = {"size": _PAGE, "sort": ["index"], "query": {"bool": {"filter": filters}}}
         self._client.ask("POST", f"/{self._names.ledger}/_refresh")
         while True:
             hits = self._client.ask("POST", f"/{self._names.ledger}/_search", query).document["hits"]["hits"]

@@ -7,10 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from airflow_provider_connect.capabilities.publisher import StagesByExecutors, Sweeps
+from airflow_provider_connect.capabilities.publisher import KeepsNotes, StagesByExecutors, Sweeps
 from airflow_provider_connect.connection import Connection
 from airflow_provider_connect.errors import ConfigError, RetriableError
-from airflow_provider_connect.publishing import ledger_row, next_generation
+from airflow_provider_connect.ledger import DefinitionInForce
+from airflow_provider_connect.publishing import ledger_row, next_generation, require_definition
 from airflow_provider_connect.sink import Ledger, LedgerRow, Publish, Publisher, StreamKey
 from airflow_provider_connect.sinks._opensearch import ledger as notes
 from airflow_provider_connect.sinks._opensearch.bulk import SWEPT, BulkTarget, send
@@ -20,6 +21,7 @@ from airflow_provider_connect.sinks._opensearch.ledger import OpenSearchLedger, 
 from airflow_provider_connect.sinks._opensearch.mapping import changed_types, mapping_of
 from airflow_provider_connect.sinks._opensearch.names import Names, write_alias
 from airflow_provider_connect.stage.manifest import StagedFile
+from airflow_provider_connect.stage.notes import LedgerNote
 from airflow_provider_connect.stage.rows import json_column_problems
 from airflow_provider_connect.window import Day, SourceKind
 
@@ -41,7 +43,7 @@ class Token:
     columns: tuple[str, ...]
 
 
-class OpenSearchPublisher(Publisher, StagesByExecutors, Sweeps):
+class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
     """Publisher of one stream."""
 
     def __init__(self, sink: OpenSearchOptions, key: StreamKey, connection: Connection) -> None:
@@ -123,9 +125,18 @@ class OpenSearchPublisher(Publisher, StagesByExecutors, Sweeps):
                 documents = self._complete(token.index, sum(receipts))
             if "swept" in note.source:
                 raise RetriableError(SWEPT)
+            definition = self._ledger.definition_at(shown)
+            require_definition(publish, definition)
             newest = self._ledger.newest(publish.day.date, publish.kind)
             row = ledger_row(publish, next_generation(publish, newest), rows=documents)
-            source = {"day": f"{row.day}", "replaces": shown.head, "row": row.model_dump(mode="json")}
+            if publish.definition is not None:
+                definition = DefinitionInForce(publish.definition, publish.intent.task_digest)
+            source = {
+                "day": f"{row.day}",
+                "replaces": shown.head,
+                "row": row.model_dump(mode="json"),
+                "definition": definition,
+            }
             if self._switches(publish, token.index, shown, source, note):
                 return row
         raise RetriableError(f"{publish.key} {publish.day}: other days of the stream were published first, many times")
@@ -159,6 +170,10 @@ class OpenSearchPublisher(Publisher, StagesByExecutors, Sweeps):
         ]
         actions += [{"add": {"index": index, "alias": alias}} for alias in (self._names.head, self._sink.alias)]
         return self._client.ask("POST", "/_aliases", {"actions": actions}, allowed=(404,)).status != 404
+
+    def note(self, note: LedgerNote) -> None:
+        """Add a note to the ledger."""
+        self._ledger.add(note)
 
     def abort(self, publish: Publish, token: Token) -> None:
         """Delete the attempt's index, unless it may be published."""
