@@ -99,7 +99,7 @@ ADDED: dict[frozenset[str], dict[str, Any]] = {
     frozenset(VALUES["models"]["span"]): {"run": None},
     frozenset(VALUES["models"]["seen"]): {"span": None},
     frozenset(VALUES["models"]["offset"]): {"read_at": None},
-    frozenset(VALUES["models"]["job_config"]): {"has_lookback": False},
+    frozenset(VALUES["models"]["job_config"]): {"has_lookback": False, "concurrent_polls": 1},
 }
 """Fields that later commits added, by the earlier fields of their model, with the value for an earlier text."""
 ADDED_ID = "connect/text/export/2026-11-03/file/text"
