@@ -18,6 +18,7 @@ from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.values.protobuf.text import parse_file
 
 _SHIPPED_FILE = re.compile(r"(google/(?:protobuf|type)|confluent(?:/type)?)/([a-z_]+)\.proto")
+_MAX_VARINT_BITS = 70
 _CONFLUENT = "confluent_kafka.schema_registry"
 
 
@@ -97,10 +98,13 @@ def read_message_index(data: bytes) -> tuple[tuple[int, ...], int]:
 
     :param data: the record after the schema's id.
     :raises IndexError: the index is not complete.
+    :raises ValueError: the index has a negative length, or a number of more than ten bytes.
     """
     count, position = _zigzag(data, 0)
     if count == 0:
         return (0,), position
+    if count < 0:
+        raise ValueError("the index has a negative length")
     numbers = []
     for _ in range(count):
         number, position = _zigzag(data, position)
@@ -160,7 +164,7 @@ def _key_text(key: Any) -> str:
 
 def _decimal(message: Any) -> Decimal:
     unscaled = int.from_bytes(message.value, "big", signed=True)
-    return Decimal(unscaled).scaleb(-message.scale)
+    return Decimal(f"{unscaled}E{-message.scale}")  # scaleb rounds to 28 digits
 
 
 def _date(message: Any) -> str | None:
@@ -223,5 +227,7 @@ def _zigzag(data: bytes, position: int) -> tuple[int, int]:
         position += 1
         number |= (byte & 0x7F) << shift
         shift += 7
+        if shift > _MAX_VARINT_BITS:
+            raise ValueError("the index has a number of more than ten bytes")
         if byte < 0x80:
             return (number >> 1) ^ -(number & 1), position
