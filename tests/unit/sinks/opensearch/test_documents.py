@@ -6,7 +6,7 @@ import json
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from airflow_provider_connect.errors import DataError
@@ -20,6 +20,7 @@ from airflow_provider_connect.sinks._opensearch.documents import (
 from airflow_provider_connect.sinks._opensearch.mapping import changed_types, mapping_of
 
 
+@example(["", "ä" * MAX_ID_BYTES, "ä" * (MAX_ID_BYTES // 2), "ä" * (MAX_ID_BYTES // 2) + "b"])
 @given(st.lists(st.text(max_size=700), unique=True, max_size=5))
 def test_an_id_has_1_to_512_bytes_and_two_texts_never_share_one(texts: list[str]) -> None:
     ids = [short_id(text) for text in texts]
