@@ -140,7 +140,7 @@ def test_the_metadata_say_what_a_user_looks_for(installed):
     assert {"Typing :: Typed", "Programming Language :: Python :: 3.13"} <= classifiers
     keywords = set(told["Keywords"].split(","))
     assert {"airflow-provider", "spark", "mixpanel", "delta", "bigquery", "kafka"} <= keywords
-    extras = {"local", "bigquery", "kafka", "sql", "registry", "openlineage", "testing", "dev"}
+    extras = {"local", "bigquery", "kafka", "opensearch", "sql", "registry", "openlineage", "testing", "dev"}
     assert set(told.get_all("Provides-Extra")) == extras
 
 
