@@ -55,7 +55,7 @@ WALLS = {
     "polling": ("readers", "shapes", *CONNECTORS, *TOP),
     "shapes": ("window", "polling", "readers", *CONNECTORS, *TOP),
     "readers": ("values", "window", "sink", "source", "stage", "polling", *CONNECTORS, *TOP),
-    "sources": ("sinks", "readers", *TOP),
+    "sources": ("sinks", *TOP),  # a Kafka topic of ours is read as its readers read it
     "sinks": ("sources", "polling", "readers", *TOP),
     "submit": ("polling", "readers", *CONNECTORS, "spark", "testing", *AIRFLOW_SIDE),
     "testing": (*CONNECTORS, "spark", "submit", *AIRFLOW_SIDE),
