@@ -260,9 +260,10 @@ def stop_marked(mark: str) -> int:
         with contextlib.suppress(psutil.NoSuchProcess):
             process.terminate()
     while alive:
-        _, alive = psutil.wait_procs(alive, timeout=1)
+        with contextlib.suppress(FileNotFoundError):  # psutil 7 on a process that ends while it opens its descriptor
+            psutil.wait_procs(alive, timeout=1)
         if time.monotonic() > deadline - STOP_SECONDS / 2:
-            for process in alive:
+            for process in marked(mark):
                 with contextlib.suppress(psutil.NoSuchProcess):
                     process.kill()
         alive = list(marked(mark))
