@@ -233,7 +233,7 @@ class StreamTask:
     def _ask_sink(self, runs: Mapping[str, Run], stored_keys: set[str]) -> None:
         """Ask the sink of a stream without an offset, so that a wrong connection fails before Spark starts.
 
-        The error of one stream may be its target's alone, and its job tells it. That of two is the sink's.
+        An error of one stream may be its target's, and its job reports it. An error of two streams is the sink's.
         """
         new_runs = [
             run for run in runs.values() if offsets.variable_key(run.spec.source, run.spec.sink) not in stored_keys

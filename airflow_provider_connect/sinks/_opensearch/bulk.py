@@ -14,7 +14,8 @@ from airflow_provider_connect.sinks._opensearch.documents import Document
 
 PATIENCE_SECONDS = 300.0
 _PAUSES = doubling_pauses(0.5, 30.0)
-_BUSY = (429, 503)
+_TOO_MANY, _SERVER_ERROR = 429, 500
+_BUSY = (_TOO_MANY, 503)
 _FIELD = re.compile(r"field \[([^\]]+)\]")
 SWEPT = "the attempt's index is gone, perhaps swept, before it was published: the next try fills another"
 
@@ -82,7 +83,7 @@ def _is_busy(item: dict[str, Any], document: Document, target: BulkTarget) -> bo
     status = item["status"]
     if status < 300 or status == 409:  # 409: a later row of the same _id is there
         return False
-    if status in _BUSY:
+    if status == _TOO_MANY or status >= _SERVER_ERROR:
         return True
     if status == 404:
         raise RetriableError(SWEPT)

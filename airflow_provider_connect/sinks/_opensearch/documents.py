@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.stage.rows import read_batches
@@ -40,11 +40,11 @@ def read_documents(stage: str, path: str, id_columns: Sequence[str]) -> Iterator
         encoded = JsonConverter(batch.schema, None, "").encode(batch, None)
         for row, (column, reason) in encoded.refused.items():
             raise DataError(f"{path}: row {first + row}, column {column!r} cannot be written as JSON: {reason}")
+        sources = cast("list[bytes]", encoded.values)  # only a refused row has none
         actions = _actions(batch, first, id_columns, path)
         yield [
             Document(first + row, b"%s\n%s\n" % (action, source))
-            for row, (action, source) in enumerate(zip(actions, encoded.values, strict=True))
-            if source is not None
+            for row, (action, source) in enumerate(zip(actions, sources, strict=True))
         ]
 
 

@@ -1,7 +1,7 @@
 """The ledger: a note for each index, and the alias that names the index that was published last, the head.
 
-A note counts if the head names its index, or if it is marked ``published``. Whoever moves the head marks the note of
-the index that it names, first.
+A note counts if the head names its index, or if it is marked ``published``. A publish marks the note of the
+head's index before it moves the head.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Note(NamedTuple):
         return DefinitionInForce(*self.source["definition"]) if self.source.get("definition") else None
 
 
-class Shown(NamedTuple):
-    """What the aliases name.
+class AliasState(NamedTuple):
+    """Indices that the aliases name.
 
     :param head: index that was published last. None before ``preflight``.
     :param indices: indices that readers see.
@@ -85,16 +85,18 @@ class OpenSearchLedger(Ledger):
         """Return the row of an intent."""
         return next((row for row in self.rows(day) if row.token == token), None)
 
-    def shown(self) -> Shown:
-        """Return what the aliases name now."""
+    def alias_state(self) -> AliasState:
+        """Return the indices that the aliases name now."""
         indices = self._client.ask("GET", f"/{self._names.prefix}*/_alias").document
         named = {index: entry["aliases"] for index, entry in indices.items()}
         head = next((index for index, aliases in named.items() if self._names.head in aliases), None)
-        return Shown(head, tuple(sorted(index for index, aliases in named.items() if self._names.alias in aliases)))
+        return AliasState(
+            head, tuple(sorted(index for index, aliases in named.items() if self._names.alias in aliases))
+        )
 
     def rows(self, day: dt.date | None = None) -> list[LedgerRow]:
         """Return all rows of a day, or of the stream."""
-        head = self.shown().head
+        head = self.alias_state().head
         notes = {} if head in (None, self._names.first) else {head: self.note(head).source}
         if head:
             terms: list[dict[str, Any]] = [{"term": {"published": True}}]
@@ -105,15 +107,15 @@ class OpenSearchLedger(Ledger):
 
     def definition_in_force(self) -> DefinitionInForce | None:
         """Return the definition of the stream's newest publish that has one."""
-        return self.definition_at(self.shown())
+        return self.definition_at(self.alias_state())
 
-    def definition_at(self, shown: Shown) -> DefinitionInForce | None:
+    def definition_at(self, alias_state: AliasState) -> DefinitionInForce | None:
         """Return the definition in force with the publish that the head names."""
-        return None if shown.head is None else self.note(shown.head).definition
+        return None if alias_state.head is None else self.note(alias_state.head).definition
 
     def notes(self) -> list[LedgerNote]:
         """Return the notes of the stream that are not of one index, without positions."""
-        if self.shown().head is None:
+        if self.alias_state().head is None:
             return []
         terms = {"filter": {"exists": {"field": "note_kind"}}, "must_not": {"term": {"note_kind": "position"}}}
         return [LedgerNote.model_validate(source["note"]) for source in self._search([{"bool": terms}])]
@@ -124,7 +126,7 @@ class OpenSearchLedger(Ledger):
         return LedgerNote.model_validate(note.source["note"]) if note.source else None
 
     def add(self, note: LedgerNote) -> None:
-        """Write a note of the stream. One that is there stays."""
+        """Write a note of the stream. An existing note stays."""
         name = self._note_name(note.kind, note.id)
         self.write(name, {"note_kind": note.kind, "note": note.model_dump(mode="json")}, Note({}))
 

@@ -26,11 +26,11 @@ def changed_types(schema: pa.Schema, chosen: dict[str, dict[str, Any]], publishe
 
     :param published: properties of an index that readers see.
     """
-    wanted = mapping_of(schema, chosen)["properties"]
+    fields = mapping_of(schema, chosen)["properties"]
     return [
         f"column {name!r} would become {_type(field)} and is {_type(published[name])} in the published index. "
         "Cast it, or choose its type in mapping"
-        for name, field in wanted.items()
+        for name, field in fields.items()
         if name in published and _type(field) != _type(published[name])
     ]
 

@@ -52,7 +52,7 @@ class Names:
     def day_of(self, index: str) -> dt.date | None:
         """Return the day of an attempt's index. None for other indices."""
         day, _, attempt = index.removeprefix(self.prefix).partition("-")
-        return dt.datetime.strptime(day, "%Y%m%d").date() if attempt else None  # noqa: DTZ007  # a name's day
+        return dt.date.fromisoformat(day) if attempt else None
 
 
 def write_alias(index: str) -> str:

@@ -17,7 +17,7 @@ from airflow_provider_connect.sinks._opensearch import ledger as notes
 from airflow_provider_connect.sinks._opensearch.bulk import SWEPT, BulkTarget, send
 from airflow_provider_connect.sinks._opensearch.client import OpenSearchClient, error_type
 from airflow_provider_connect.sinks._opensearch.documents import read_documents, requests_of
-from airflow_provider_connect.sinks._opensearch.ledger import OpenSearchLedger, Shown
+from airflow_provider_connect.sinks._opensearch.ledger import AliasState, OpenSearchLedger
 from airflow_provider_connect.sinks._opensearch.mapping import changed_types, mapping_of
 from airflow_provider_connect.sinks._opensearch.names import Names, write_alias
 from airflow_provider_connect.stage.manifest import StagedFile
@@ -64,7 +64,7 @@ class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
             for name in self._sink.id_columns
             if name not in schema.names
         ]
-        if problems:
+        if problems := problems or self._lost_notes():
             return problems
         self._create(self._names.ledger, {"mappings": notes.MAPPING})
         # Created once and never deleted: of all who come first, one alone can take the head from it.
@@ -74,8 +74,18 @@ class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
             return [f"{self._sink.alias!r} is an index: choose another alias, or delete the index"]
         return self._changed_types(schema)
 
+    def _lost_notes(self) -> list[str]:
+        """Return a problem if the ledger lacks the note of the newest publish, which was written before it."""
+        head = self._ledger.alias_state().head
+        if head in (None, self._names.first) or self._ledger.note(head).source:
+            return []
+        return [
+            f"index {self._names.ledger} lacks the note of {head}, the newest publish: it was deleted or replaced, and "
+            "days would count as never published. Restore it from a snapshot of the cluster, or choose another alias"
+        ]
+
     def _changed_types(self, schema: pa.Schema) -> list[str]:
-        head = self._ledger.shown().head
+        head = self._ledger.alias_state().head
         if head in (None, self._names.first):
             return []
         status, document = self._client.ask("GET", f"/{head}/_mapping", allowed=(404,))
@@ -117,15 +127,15 @@ class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
         documents: int | None = None
         for _ in range(_MAX_SWITCHES):
             note = self._ledger.note(token.index)  # before the ledger, so that it does not overwrite a newer one
-            shown = self._ledger.shown()
-            mine = self._ledger.published(publish.day.date, publish.intent.token)
-            if mine is not None:
-                return mine
+            alias_state = self._ledger.alias_state()
+            published_row = self._ledger.published(publish.day.date, publish.intent.token)
+            if published_row is not None:
+                return published_row
             if documents is None:
                 documents = self._complete(token.index, sum(receipts))
             if "swept" in note.source:
                 raise RetriableError(SWEPT)
-            definition = self._ledger.definition_at(shown)
+            definition = self._ledger.definition_at(alias_state)
             require_definition(publish, definition)
             newest = self._ledger.newest(publish.day.date, publish.kind)
             row = ledger_row(publish, next_generation(publish, newest), rows=documents)
@@ -133,11 +143,11 @@ class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
                 definition = DefinitionInForce(publish.definition, publish.intent.task_digest)
             source = {
                 "day": f"{row.day}",
-                "replaces": shown.head,
+                "replaces": alias_state.head,
                 "row": row.model_dump(mode="json"),
                 "definition": definition,
             }
-            if self._switches(publish, token.index, shown, source, note):
+            if self._switches(publish, token.index, alias_state, source, note):
                 return row
         raise RetriableError(f"{publish.key} {publish.day}: other days of the stream were published first, many times")
 
@@ -154,17 +164,19 @@ class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
             raise RetriableError(f"index {index} has {count} documents of {rows} rows: it stays unpublished")
         return count
 
-    def _switches(self, publish: Publish, index: str, shown: Shown, source: dict[str, Any], note: notes.Note) -> bool:
+    def _switches(
+        self, publish: Publish, index: str, alias_state: AliasState, source: dict[str, Any], note: notes.Note
+    ) -> bool:
         """Write the note, then switch. Returns False if another publish came first."""
-        if shown.head is None:
+        if alias_state.head is None:
             raise ConfigError(f"alias {self._names.head} is gone. Restore it from a snapshot of the cluster")
-        if shown.head != self._names.first:
-            self._ledger.mark_published(shown.head)
+        if alias_state.head != self._names.first:
+            self._ledger.mark_published(alias_state.head)
         if not self._ledger.write(index, source, note):
             return False
         whole = self._sink.replaces_whole(publish.kind)
-        old = [other for other in shown.indices if whole or self._names.day_of(other) == publish.day.date]
-        removed = [(shown.head, self._names.head), *((other, self._sink.alias) for other in old)]
+        old = [other for other in alias_state.indices if whole or self._names.day_of(other) == publish.day.date]
+        removed = [(alias_state.head, self._names.head), *((other, self._sink.alias) for other in old)]
         actions: list[dict[str, Any]] = [
             {"remove": {"index": other, "alias": alias, "must_exist": True}} for other, alias in removed
         ]
@@ -181,8 +193,8 @@ class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
 
     def leftovers(self) -> list[str]:
         """Return the indices that :meth:`sweep` would delete."""
-        shown = self._ledger.shown()
-        return [index for index in self._old() if not self._may_show(index, self._ledger.note(index), shown)]
+        alias_state = self._ledger.alias_state()
+        return [index for index in self._old() if not self._may_show(index, self._ledger.note(index), alias_state)]
 
     def sweep(self) -> int:
         """Delete the indices that readers do not see, a day after they were created."""
@@ -199,15 +211,19 @@ class OpenSearchPublisher(Publisher, KeepsNotes, StagesByExecutors, Sweeps):
         ]
 
     @staticmethod
-    def _may_show(index: str, note: notes.Note, shown: Shown) -> bool:
+    def _may_show(index: str, note: notes.Note, alias_state: AliasState) -> bool:
         """Tell whether readers see an index, or a switch that is on its way would show it."""
-        if index == shown.head or index in shown.indices:
+        if index == alias_state.head or index in alias_state.indices:
             return True
-        return "replaces" in note.source and not note.source.get("published") and note.source["replaces"] == shown.head
+        return (
+            "replaces" in note.source
+            and not note.source.get("published")
+            and note.source["replaces"] == alias_state.head
+        )
 
     def _bury(self, index: str) -> bool:
         note = self._ledger.note(index)  # before the aliases, so that a later publish changes its version
-        if self._may_show(index, note, self._ledger.shown()):
+        if self._may_show(index, note, self._ledger.alias_state()):
             return False
         # A commit does not overwrite this.
         if not note.source.get("published") and not self._ledger.write(index, note.source | {"swept": True}, note):

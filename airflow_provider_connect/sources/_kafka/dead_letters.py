@@ -6,6 +6,7 @@ Header names: https://kafka.apache.org/documentation/#connect_errorreporting (20
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 from airflow_provider_connect.clients.kafka.outbox import AcknowledgedOutbox, Headers, headers_size_bytes
@@ -20,7 +21,7 @@ _CLIENT_BYTES = 1_000_000
 _ROOM_BYTES = 10_000
 
 
-class RejectedRecord(NamedTuple):
+class UnreadableRecord(NamedTuple):
     """A record that was set aside.
 
     :param reason: without values of the record.
@@ -30,9 +31,9 @@ class RejectedRecord(NamedTuple):
     reason: str
 
 
-def dead_letter_headers(rejected: RejectedRecord, stream: str, task: str) -> Headers:
+def dead_letter_headers(unreadable: UnreadableRecord, stream: str, task: str) -> Headers:
     """Return the record's headers, and those of Connect."""
-    record = rejected.record
+    record = unreadable.record
     texts = {
         "topic": record.topic,
         "partition": record.partition,
@@ -42,30 +43,31 @@ def dead_letter_headers(rejected: RejectedRecord, stream: str, task: str) -> Hea
         "stage": _STAGE,
         "class.name": _CLASS,
         "exception.class.name": _ERROR_CLASS,
-        "exception.message": rejected.reason,
+        "exception.message": unreadable.reason,
     }
     return [*record.headers, *((f"{_PREFIX}{name}", str(text).encode()) for name, text in texts.items())]
 
 
-def send_dead_letters(  # noqa: PLR0917  # a sending has as many parts
-    connection: Connection,
-    topic: str,
-    rejected_records: Sequence[RejectedRecord],
-    stream: str,
-    task: str,
-    timeout_seconds: float,
-) -> None:
-    """Send records to the dead letter topic, and wait for their acknowledgement. A retry sends them again.
+@dataclass(frozen=True)
+class DeadLetterTopic:
+    """The topic of a cluster that gets the records that cannot be read."""
 
-    :raises ConnectError: the topic is missing, or the cluster refuses a record.
-    """
-    letters = [
-        (rejected.record, dead_letter_headers(rejected, stream, task))
-        for rejected in sorted(rejected_records, key=lambda rejected: rejected.record[:4])
-    ]
-    largest = max(len(one.key or b"") + len(one.value or b"") + headers_size_bytes(headers) for one, headers in letters)
-    settings = {"message.max.bytes": max(_CLIENT_BYTES, largest + _ROOM_BYTES)}
-    outbox = AcknowledgedOutbox(connection, timeout_seconds, settings)
-    for record, headers in letters:
-        outbox.send(topic, record.key, record.value, headers)
-    outbox.flush()
+    connection: Connection
+    name: str
+    timeout_seconds: float
+
+    def send(self, unreadable_records: Sequence[UnreadableRecord], stream: str, task: str) -> None:
+        """Send records, and wait for their acknowledgement. A retry sends them again.
+
+        :raises ConnectError: the topic is missing, or the cluster refuses a record.
+        """
+        letters = [
+            (unreadable.record, dead_letter_headers(unreadable, stream, task))
+            for unreadable in sorted(unreadable_records, key=lambda unreadable: unreadable.record[:4])
+        ]
+        sizes = (len(record.key or b"") + len(record.value or b"") + headers_size_bytes(h) for record, h in letters)
+        settings = {"message.max.bytes": max(_CLIENT_BYTES, max(sizes, default=0) + _ROOM_BYTES)}
+        outbox = AcknowledgedOutbox(self.connection, self.timeout_seconds, settings)
+        for record, headers in letters:
+            outbox.send(self.name, record.key, record.value, headers)
+        outbox.flush()

@@ -60,7 +60,7 @@ class GenerationPoller(RecordPoller, AcceptsParts):
             parts = deal_out(ranges, options.records_per_task)
             for part in parts:
                 selection = published.params({(one.topic, one.partition) for one in part})
-                params = {"ranges": [list(one) for one in part], "selection": selection, "is_alone": len(parts) == 1}
+                params = self.params_of(part, ()) | {"selection": selection, "is_alone": len(parts) == 1}
                 params["rows"] = [published.rows, published.is_exact, published.is_whole]
                 partitions.append(InputPartition(days=(day,), index=len(partitions), params=params))
         return partitions

@@ -18,7 +18,7 @@ from airflow_provider_connect.polling.days import require_begun
 from airflow_provider_connect.source import InputPartition, PlanGoneError, Poller
 from airflow_provider_connect.sources._kafka.cluster import Cluster
 from airflow_provider_connect.sources._kafka.consumer import open_consumer
-from airflow_provider_connect.sources._kafka.dead_letters import RejectedRecord, send_dead_letters
+from airflow_provider_connect.sources._kafka.dead_letters import DeadLetterTopic, UnreadableRecord
 from airflow_provider_connect.sources._kafka.options import KafkaOptions
 from airflow_provider_connect.sources._kafka.positions import Position
 from airflow_provider_connect.sources._kafka.published import (
@@ -91,14 +91,21 @@ class RecordPoller(Poller):
         require_no_generations(foreign_topics, entries, options.ledger_topic)
         return foreign_topics
 
-    def _send_dead_letters(self, part: InputPartition, rejected_records: Sequence[RejectedRecord]) -> None:
+    def params_of(self, ranges: Sequence[OffsetRange], foreign_topics: Sequence[str]) -> dict[str, Any]:
+        """Return the parameters of an input partition. Its records must show that no KafkaSink wrote its topics.
+
+        :param foreign_topics: of the plan.
+        """
+        topics = {offset_range.topic for offset_range in ranges} & set(foreign_topics)
+        return {"ranges": [list(offset_range) for offset_range in ranges], "foreign_topics": sorted(topics)}
+
+    def _send_dead_letters(self, part: InputPartition, unreadable_records: Sequence[UnreadableRecord]) -> None:
         options = self._options
-        if options.dead_letter_topic is None or not rejected_records:
+        if options.dead_letter_topic is None or not unreadable_records:
             return
         stream, task = f"kafka/{options.stream_key}", f"{part.days[0]}/{part.index}"
-        send_dead_letters(
-            self._connection, options.dead_letter_topic, rejected_records, stream, task, options.timeout_seconds
-        )
+        topic = DeadLetterTopic(self._connection, options.dead_letter_topic, options.timeout_seconds)
+        topic.send(unreadable_records, stream, task)
 
     def poll(self, part: InputPartition, tally: Tally) -> Iterator[tuple[Day, pa.RecordBatch]]:
         """Yield the rows of a partition's ranges.
@@ -124,7 +131,7 @@ class RecordPoller(Poller):
                 if batch.num_rows:
                     yield day, batch
         self.finish(part, tally)
-        self._send_dead_letters(part, builder.rejected_records)
+        self._send_dead_letters(part, builder.unreadable_records)
         self._require_same_topics(ranges)
 
     def _open_readers(self, stack: ExitStack) -> dict[str, ReadJson]:
@@ -194,10 +201,6 @@ class KafkaPoller(RecordPoller, Follows):
             self.follow(day, None, None)
             ranges = self._ranges[day]
         return [
-            InputPartition(days=(day,), index=index, params=self._params_of(part))
+            InputPartition(days=(day,), index=index, params=self.params_of(part, self._foreign_topics))
             for index, part in enumerate(deal_out(ranges, self._options.records_per_task))
         ]
-
-    def _params_of(self, ranges: Sequence[OffsetRange]) -> dict[str, Any]:
-        foreign_topics = {offset_range.topic for offset_range in ranges} & set(self._foreign_topics)
-        return {"ranges": [list(offset_range) for offset_range in ranges], "foreign_topics": sorted(foreign_topics)}

@@ -8,6 +8,7 @@ from __future__ import annotations
 import io
 import json
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
 from typing import Any, Literal
 
@@ -36,11 +37,10 @@ def read_registered_json(data: bytes) -> bytes:
     return data[_HEAD_BYTES:]
 
 
-class AvroReader:
-    """Converts Avro records to JSON. Each schema is read from the registry once.
+class RegisteredReader(ABC):
+    """Converts records of registered schemas to JSON. Each schema is read from the registry once.
 
-    A decimal becomes a number, a time ISO 8601 text, bytes become base64. A number without a value (NaN, infinity) is
-    refused.
+    A number without a value (NaN, infinity) is refused.
     """
 
     def __init__(self, registry: RegistryClient) -> None:
@@ -55,34 +55,44 @@ class AvroReader:
 
         :raises BadRecordError: the record is not one of its schema.
         :raises RetriableError: the registry does not know the schema's id.
-        :raises ConfigError: the schema is no Avro.
+        :raises ConfigError: the schema is of another type, or cannot be read.
         """
+        schema_id = _schema_id(data)
+        if schema_id not in self._schemas:
+            self._schemas[schema_id] = self._parse_schema(schema_id)
+        value = self._decode(self._schemas[schema_id], data[_HEAD_BYTES:])
+        if not _is_finite(value):
+            raise BadRecordError(_NO_NUMBER)
+        return self._encoder.encode(value)
+
+    @abstractmethod
+    def _parse_schema(self, schema_id: int) -> Any:
+        """Return a schema of the registry, with what it refers to. Raises as ``__call__``."""
+
+    @abstractmethod
+    def _decode(self, schema: Any, body: bytes) -> Any:
+        """Return a record's values. Raises BadRecordError for bytes of another form."""
+
+
+class AvroReader(RegisteredReader):
+    """Converts Avro records. A decimal becomes a number, a time ISO 8601 text, bytes become base64."""
+
+    def _decode(self, schema: Any, body: bytes) -> Any:
         import fastavro
 
-        schema = self._schema(_schema_id(data))
-        stream = io.BytesIO(data[_HEAD_BYTES:])
+        stream = io.BytesIO(body)
         try:
             value = fastavro.schemaless_reader(stream, schema, None)
         except Exception:  # noqa: BLE001  # whatever bytes of another form make of it
             raise BadRecordError("the bytes do not fit the Avro schema that the record names") from None
         if stream.read(1):
             raise BadRecordError("the record is longer than its Avro schema")
-        if not _is_finite(value):
-            raise BadRecordError(_NO_NUMBER)
-        return self._encoder.encode(value)
+        return value
 
-    def _schema(self, schema_id: int) -> Any:
-        if schema_id not in self._schemas:
-            self._schemas[schema_id] = self._parse(_registered(self._registry, schema_id, "avro"))
-        return self._schemas[schema_id]
-
-    def _parse(self, registered: RegisteredSchema) -> Any:
-        """Return a schema as fastavro wants it, with the types that it refers to.
-
-        :raises ConfigError: fastavro cannot read it.
-        """
+    def _parse_schema(self, schema_id: int) -> Any:
         import fastavro
 
+        registered = _registered(self._registry, schema_id, "avro")
         named: dict[str, Any] = {}
         try:
             parsed = {
@@ -103,50 +113,27 @@ def _avro_document(registered: RegisteredSchema) -> Any:
     return json.loads(registered.document, object_hook=_with_every_digit)
 
 
-class ProtobufReader:
-    """Converts Protobuf records to JSON. Each schema is read from the registry once.
+class ProtobufReader(RegisteredReader):
+    """Converts Protobuf records, with values as in :func:`.decoding.message_values`."""
 
-    Values as in :func:`.decoding.message_values`. A number without a value (NaN, infinity) is refused.
-    """
-
-    def __init__(self, registry: RegistryClient) -> None:
-        import msgspec
-
-        self._registry = registry
-        self._encoder = msgspec.json.Encoder(decimal_format="number")
-        self._types: dict[int, MessageTypes] = {}
-
-    def __call__(self, data: bytes) -> bytes:
-        """Return a record as JSON.
-
-        :raises BadRecordError: the record is not one of its schema.
-        :raises RetriableError: the registry does not know the schema's id.
-        :raises ConfigError: the schema is no Protobuf, or cannot be read.
-        """
+    def _decode(self, schema: MessageTypes, body: bytes) -> Any:
         from google.protobuf.message import DecodeError
 
-        types = self._types_of(_schema_id(data))
-        body = data[_HEAD_BYTES:]
         try:
             index, length = read_message_index(body)
-            value = message_values(types.parse(index, body[length:]))
+            return message_values(schema.parse(index, body[length:]))
         except MessageIndexError:
             raise BadRecordError("the record names a message type that its Protobuf schema does not have") from None
         except (DecodeError, IndexError, ValueError):
             raise BadRecordError("the bytes do not fit the Protobuf schema that the record names") from None
-        if not _is_finite(value):
-            raise BadRecordError(_NO_NUMBER)
-        return self._encoder.encode(value)
 
-    def _types_of(self, schema_id: int) -> MessageTypes:
-        if schema_id not in self._types:
-            registered = _registered(self._registry, schema_id, "protobuf")
-            imports = {name: one.document for name, one in references_of(self._registry, registered).items()}
-            try:
-                self._types[schema_id] = MessageTypes(registered.document, imports.get)
-            except DataError as error:
-                raise ConfigError(f"Protobuf schema {schema_id}: {error}") from None
-        return self._types[schema_id]
+    def _parse_schema(self, schema_id: int) -> MessageTypes:
+        registered = _registered(self._registry, schema_id, "protobuf")
+        imports = {name: schema.document for name, schema in references_of(self._registry, registered).items()}
+        try:
+            return MessageTypes(registered.document, imports.get)
+        except DataError as error:
+            raise ConfigError(f"Protobuf schema {schema_id}: {error}") from None
 
 
 REGISTRY_READERS: Mapping[str, Callable[[RegistryClient], ReadJson]] = {

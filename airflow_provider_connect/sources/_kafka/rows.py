@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from airflow_provider_connect.errors import DataError
 from airflow_provider_connect.polling.keys import hex_record_keys
 from airflow_provider_connect.sources._kafka.columns import arrow_type, read_column
-from airflow_provider_connect.sources._kafka.dead_letters import RejectedRecord
+from airflow_provider_connect.sources._kafka.dead_letters import UnreadableRecord
 from airflow_provider_connect.sources._kafka.options import FIELD_CONVERTERS, PREFIX, Converter, KafkaOptions
 from airflow_provider_connect.sources._kafka.records import (
     BadRecordError,
@@ -56,7 +56,7 @@ class RowBuilder:
 
     def __init__(self, options: KafkaOptions, registry_readers: Mapping[str, ReadJson] = MappingProxyType({})) -> None:
         self._options = options
-        self.rejected_records: list[RejectedRecord] = []
+        self.unreadable_records: list[UnreadableRecord] = []
         """Records that were set aside, if the options have a topic for them."""
         self.schema = schema_of(options)
         self._has_fields = bool(options.columns)
@@ -158,7 +158,7 @@ class RowBuilder:
         if tally.counts["rejected"] >= self._options.max_rejects:
             raise DataError(f"{where}: {reason}. More than max_rejects={self._options.max_rejects} records are bad")
         if self._options.dead_letter_topic is not None:
-            self.rejected_records.append(RejectedRecord(record, reason))
+            self.unreadable_records.append(UnreadableRecord(record, reason))
         tally.reject(Reject(record.offset, f"{where}: {reason}", record.value or b""))
 
 

@@ -58,11 +58,7 @@ class TimestampPoller(RecordPoller):
         _require_no_transaction(states)
         parts = deal_out(self._ranges(cluster, states, day), options.records_per_task)
         return [
-            InputPartition(
-                days=(day,),
-                index=index,
-                params={"ranges": [list(one) for one in part], "foreign_topics": list(foreign_topics)},
-            )
+            InputPartition(days=(day,), index=index, params=self.params_of(part, foreign_topics))
             for index, part in enumerate(parts)
         ]
 

@@ -131,6 +131,17 @@ def test_an_index_of_the_aliass_name_is_refused_before_the_poll(benches: Benches
     assert "'tested' is an index" in problem
 
 
+def test_a_deleted_ledger_is_refused_before_the_poll_and_not_made_again(
+    benches: Benches, opensearch: OpenSearchNode
+) -> None:
+    bench = benches()
+    bench.publish(bench.stage(MONDAY, ["a"], 1))
+    call(opensearch, "DELETE", "/connect-tested-ledger").raise_for_status()
+    for _ in range(2):
+        [problem] = bench.publisher.preflight(SCHEMA, DAYS, "day")
+        assert problem.startswith("index connect-tested-ledger lacks the note of connect-tested-")
+
+
 def test_a_server_that_is_away_is_retriable_without_a_secret(benches: Benches, opensearch: OpenSearchNode) -> None:
     bench = benches()
     connection = connection_to(opensearch, login="writer", password="pw-7d1f").model_copy(update={"port": 9})

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import pytest
@@ -16,6 +14,7 @@ from airflow_provider_connect.sinks._opensearch import bulk
 from airflow_provider_connect.sinks._opensearch.bulk import BulkTarget, send
 from airflow_provider_connect.sinks._opensearch.client import OpenSearchClient, check_connection
 from airflow_provider_connect.sinks._opensearch.documents import Document
+from tests.equipment.http.answering import AnsweringServer, Heard, Said
 
 SECRET = "value-of-a-person-91c3"  # no password
 
@@ -47,29 +46,15 @@ class Server:
 def server() -> Iterator[tuple[Server, OpenSearchClient]]:
     script = Server()
 
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            script.headers.append(dict(self.headers))
-            status, document = script.answer(self.rfile.read(int(self.headers["Content-Length"])))
-            body = json.dumps(document).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
+    def answered(heard: Heard) -> Said:
+        script.headers.append(heard.headers)
+        status, document = script.answer(heard.body)
+        return Said(document, status, {"Content-Type": "application/json"})
 
-        def log_message(self, *_: object) -> None:
-            pass
-
-    http = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    thread = threading.Thread(target=http.serve_forever)
-    thread.start()
-    client = OpenSearchClient(_connection(http.server_port))
-    yield script, client
-    client.close()
-    http.shutdown()
-    thread.join()
-    http.server_close()
+    with AnsweringServer(answered) as http:
+        client = OpenSearchClient(_connection(http.port))
+        yield script, client
+        client.close()
 
 
 def _connection(port: int, **fields: Any) -> Connection:
@@ -92,7 +77,7 @@ def _no_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_busy_items_alone_are_sent_again(server: tuple[Server, OpenSearchClient]) -> None:
     script, client = server
-    script.statuses = {"b": [429, 429], "d": [503]}
+    script.statuses = {"b": [429, 500], "d": [503]}
     _send(client, "abcd")
     assert script.requests == [["a", "b", "c", "d"], ["b", "d"], ["b"]]
 
@@ -193,7 +178,7 @@ def test_the_connections_login_is_sent(
     other = OpenSearchClient(connection)
     _send(other, "a")
     other.close()
-    assert {name.lower(): value for name, value in script.headers[-1].items()}["authorization"] == header
+    assert script.headers[-1]["authorization"] == header
 
 
 def test_a_proxy_and_a_login_by_session_are_refused_before_the_first_request() -> None:
