@@ -11,8 +11,9 @@ from airflow_provider_connect.definition import build_definition
 from airflow_provider_connect.errors import ConfigError, RetriableError
 from airflow_provider_connect.sources.rest import ErrorRule, PageNumber, Request, RestSource, Single
 from airflow_provider_connect.stage.manifest import PollResult
+from airflow_provider_connect.testing.polls import poll
 from tests.equipment.rest_api.items import DATE
-from tests.equipment.rest_api.reading import counts, declared, ids, read, records
+from tests.equipment.rest_api.reading import DAY, counts, declared, ids, read, records
 from tests.equipment.rest_api.server import Answer, RestApi
 from tests.equipment.rest_api.server import Request as Asked
 
@@ -166,9 +167,6 @@ def test_an_address_that_a_parent_names_is_requested(url: str, path: str, query:
             **source.serialize() | {"request": {"path": "{parent.id}", "params": {"since": ""}}, "snapshot": "replace"}
         )
         connection = api.connection.model_copy(update={"host": "http://127.0.0.1/base"})
-        from airflow_provider_connect.testing.polls import poll
-        from tests.equipment.rest_api.reading import DAY
-
         poll(source, connection, DAY)
         child = api.asked[-1]
     assert (child.path, child.query) == (path, query)
